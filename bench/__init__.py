@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against peers, all in one run (`make bench`)."""
