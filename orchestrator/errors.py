@@ -15,6 +15,15 @@
           CommandTimedOut                our own deadline passed
         WorkerError                    the worker's program or protocol
         TargetRefused                  a target that must not be written
+        VSphereError                   names the vCenter and the step
+          VCenterUnreachable*            no connection, or no answer in time
+          SessionExpired*                the session ended, and a new login did not last
+          LoginRefused                   a wrong user or password; never retried (accounts lock)
+          CertificateRejected            its certificate is not trusted
+          TaskFailed                     vCenter says no; `fault` is its own word for it
+          NotFoundInVCenter              nothing of that name, or several
+          AwaitedTooLong                 a task or a guest did not get there in time
+          DeploymentFailed               some workers; names each, keeps what succeeded
         HostsError                     some of many hosts; keeps what succeeded
       CommandError                   a command ran and said no           outcome failed
         CommandFailed                  exit status not 0
@@ -167,6 +176,77 @@ class WorkerError(BrokenError):
 
 class TargetRefused(BrokenError):
     """One or several targets that must not be written, each with its reason."""
+
+
+class VSphereError(BrokenError):
+    """A vCenter could not do what was asked. `host` is its name, `step` what was being done."""
+
+    def __init__(
+        self, host: str, step: str, what: str, *, means: str = "", next_step: str = ""
+    ) -> None:
+        super().__init__(f"{host}: {step}: {what}", means=means, next_step=next_step)
+        self.host = host
+        self.step = step
+
+
+class VCenterUnreachable(VSphereError):
+    """No connection to the vCenter, or it did not answer a call in time."""
+
+    retryable = True
+
+
+class SessionExpired(VSphereError):
+    """The session ended again right after a new login."""
+
+    retryable = True
+
+
+class LoginRefused(VSphereError):
+    """vCenter refused the user or the password. Not tried again: accounts lock."""
+
+
+class CertificateRejected(VSphereError):
+    """The vCenter's certificate is not one that was said to be trusted."""
+
+
+class TaskFailed(VSphereError):
+    """A call or task that vCenter answered with a fault; `fault` is the fault's own type name."""
+
+    def __init__(
+        self,
+        host: str,
+        step: str,
+        fault: str,
+        text: str,
+        *,
+        means: str = "",
+        next_step: str = "",
+    ) -> None:
+        said = f"{fault}: {text}" if text else fault
+        super().__init__(host, step, said, means=means, next_step=next_step)
+        self.fault = fault
+        self.text = text
+
+
+class NotFoundInVCenter(VSphereError):
+    """What the inventory names is not there, or is there more than once."""
+
+
+class AwaitedTooLong(VSphereError):
+    """A task or a guest did not reach what was awaited before its deadline."""
+
+
+class DeploymentFailed(BrokenError):
+    """Fewer workers than asked for. `errors` are by worker, `ready` the workers that are ready."""
+
+    def __init__(
+        self, name: str, errors: Mapping[str, Exception], ready: Sequence[Any], *, next_step: str
+    ) -> None:
+        lines = [f"deployment {name}: {len(errors)} of {len(errors) + len(ready)} workers failed"]
+        lines += [f"  {worker}: {error}" for worker, error in sorted(errors.items())]
+        super().__init__("\n".join(lines), next_step=next_step)
+        self.errors = dict(errors)
+        self.ready = tuple(ready)
 
 
 class HostsError(BrokenError):
