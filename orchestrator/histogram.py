@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +71,13 @@ def carried(percent: float, count: int) -> bool:
     return count > 0 and count * (100.0 - percent) / 100.0 >= CARRIED_BEYOND - 1e-9
 
 
+#: The least count that carries each of PERCENTS, in their order.
+LEAST_COUNTS: tuple[int, ...] = tuple(
+    next(count for count in (1, 5, 10, 50, 500, 5_000, 50_000) if carried(percent, count))
+    for percent in PERCENTS
+)
+
+
 def rank(percent: float, count: int) -> int:
     """The smallest whole number >= percent/100 * count, percent taken as the binary double it is.
 
@@ -81,54 +87,62 @@ def rank(percent: float, count: int) -> int:
     return max(1, -(-numerator * count // (denominator * 100)))
 
 
-def percentile_rows(rows: Counts, percents: Sequence[float] = PERCENTS) -> Counts:
-    """Percentiles in ns of many histograms at once.
+def percentile_rows(
+    histograms: Sequence[Histogram], percents: Sequence[float] = PERCENTS
+) -> Counts:
+    """Percentiles in ns of many histograms at once, each with at least one sample.
 
-    `rows` has shape (n, BINS); the answer has shape (n, len(percents)), -1 where a row is empty.
+    Shape (len(histograms), len(percents)).
     """
-    number = rows.shape[0]
-    running = rows.reshape(-1).cumsum()
-    ends = running[BINS - 1 :: BINS]
-    starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-    totals = (ends - starts).tolist()
+    running = np.concatenate([histogram.counts for histogram in histograms]).cumsum()
+    places = np.concatenate([histogram.places for histogram in histograms])
+    last, ends, before = -1, [], [0]
+    for histogram in histograms:
+        last += len(histogram.counts)
+        ends.append(int(running[last]))
+    before += ends[:-1]
     ratios = [percent.as_integer_ratio() for percent in percents]
     scaled = [(numerator, denominator * 100) for numerator, denominator in ratios]
-    wanted = np.array(
-        [[max(1, -(-num * total // den)) for num, den in scaled] for total in totals],
-        dtype=np.int64,
-    )
-    found = np.searchsorted(running, wanted + starts[:, None])
-    found -= np.arange(0, number * BINS, BINS)[:, None]
-    values: Counts = VALUES[np.clip(found, 0, BINS - 1)]
-    values[ends == starts] = -1
+    wanted = [
+        [start + (-(-num * (end - start) // den) or 1) for num, den in scaled]
+        for start, end in zip(before, ends, strict=True)
+    ]
+    values: Counts = VALUES[places[np.searchsorted(running, wanted)]]
     return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Counts by bin, shape (BINS,), never changed after it was made."""
+    """Counts of the bins in use: `places` (bin indexes, ascending, once each) and `counts`."""
 
+    places: Counts
     counts: Counts
 
     @classmethod
-    def empty(cls) -> Self:
+    def empty(cls) -> Histogram:
         """A histogram without samples."""
-        return cls(np.zeros(BINS, dtype=np.int64))
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def of(cls, bins: Mapping[int, int]) -> Self:
+    def of_counts(cls, counts: Counts) -> Histogram:
+        """Build from a count for every bin, shape (BINS,)."""
+        places = np.flatnonzero(counts)
+        return cls(places, counts[places])
+
+    @classmethod
+    def of(cls, bins: Mapping[int, int]) -> Histogram:
         """Build from fio's `bins` object: bin value in ns to count."""
         keys = np.fromiter(bins.keys(), np.int64, len(bins))
         numbers = np.fromiter(bins.values(), np.int64, len(bins))
         counts = np.zeros(BINS, dtype=np.int64)
         np.add.at(counts, bin_indexes(keys), numbers)
-        return cls(counts)
+        return cls.of_counts(counts)
 
     @classmethod
-    def of_samples(cls, ns: Iterable[int]) -> Self:
+    def of_samples(cls, ns: Iterable[int]) -> Histogram:
         """Count single latencies in ns, as fio would."""
         indexes = bin_indexes(np.fromiter(ns, np.int64))
-        return cls(np.bincount(indexes, minlength=BINS).astype(np.int64))
+        return cls.of_counts(np.bincount(indexes, minlength=BINS).astype(np.int64))
 
     @property
     def count(self) -> int:
@@ -136,26 +150,35 @@ class Histogram:
         return int(self.counts.sum())
 
     def __add__(self, other: Histogram) -> Histogram:
-        return Histogram(self.counts + other.counts)
+        return add_up([self, other])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
             return NotImplemented
-        return bool(np.array_equal(self.counts, other.counts))
+        same = np.array_equal(self.places, other.places)
+        return same and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and the content is an array
 
     def bins(self) -> dict[int, int]:
         """fio's own form: bin value in ns to count, empty bins left out."""
-        used = np.flatnonzero(self.counts)
-        return dict(zip(VALUES[used].tolist(), self.counts[used].tolist(), strict=True))
+        return dict(zip(VALUES[self.places].tolist(), self.counts.tolist(), strict=True))
 
     def percentile(self, percent: float, *, cap: int | None = None) -> int | None:
         """The percentile in ns, at most `cap` (the true maximum); None without samples.
 
         A bin's value is its middle, so the highest percentiles may lie above the maximum.
         """
-        value = int(percentile_rows(self.counts[None, :], (percent,))[0, 0])
-        if value < 0:
+        if not len(self.counts):
             return None
+        value = int(percentile_rows([self], (percent,))[0, 0])
         return value if cap is None else min(value, cap)
+
+
+def add_up(histograms: Sequence[Histogram]) -> Histogram:
+    """The sum of histograms, bin by bin."""
+    total = np.zeros(BINS, dtype=np.int64)
+    if histograms:
+        places = np.concatenate([histogram.places for histogram in histograms])
+        np.add.at(total, places, np.concatenate([histogram.counts for histogram in histograms]))
+    return Histogram.of_counts(total)
