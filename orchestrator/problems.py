@@ -22,8 +22,8 @@ _FORM: Final = re.compile(
 
 #: What pydantic says when a value isn't of a union's other form; worth less than any other error.
 _WRONG_FORM: Final = frozenset(
-    ["model_type", "model_attributes_type", "dict_type", "tuple_type", "list_type"]
-) | {"string_type", "int_type", "float_type", "bool_type", "literal_error", "scalar_type"}
+    ["model_type", "model_attributes_type", "dict_type", "tuple_type", "list_type", "string_type"]
+) | {"int_type", "float_type", "bool_type", "literal_error", "scalar_type", "is_instance_of"}
 _PLAIN: Final = {
     "missing": "is missing",
     "extra_forbidden": "unknown key",
@@ -33,6 +33,8 @@ _PLAIN: Final = {
     "list_type": "must be a list",
     "string_type": "must be text",
     "bool_type": "must be true or false",
+    "too_short": "must hold at least one",
+    "string_too_short": "must not be empty",
 }
 
 
@@ -85,6 +87,8 @@ def problems_of(
     for one in found:
         if any(_best_form(place, found) != form for place, form in one.forms):
             continue
+        if one.item["type"] == "too_short" and any(_inside(two.path, one.path) for two in found):
+            continue
         whole = prefix + one.path
         text = _text(one.item)
         problems.setdefault(
@@ -93,16 +97,22 @@ def problems_of(
     return list(problems.values())
 
 
+def _inside(path: Path, other: Path) -> bool:
+    return len(path) > len(other) and path[: len(other)] == other
+
+
 def _best_form(place: Path, found: list[_Found]) -> str:
     """The form of the union at `place` that fits best: not of the wrong kind, with a near name,
     with the fewest errors."""
-    scores: dict[str, tuple[bool, int, int]] = {}
+    scores: dict[str, tuple[bool, int, int, int]] = {}
     for one in found:
         for where, form in one.forms:
             if where == place:
-                wrong, far, count = scores.get(form, (False, 0, 0))
+                wrong, unknown, near, count = scores.get(form, (False, 0, 0, 0))
                 wrong = wrong or (one.path == place and one.is_wrong_form)
-                scores[form] = (wrong, far - (one.hint is not None), count + 1)
+                unknown += one.item["type"] == "extra_forbidden" and one.hint is None
+                near -= one.hint is not None
+                scores[form] = (wrong, unknown, near, count + 1)
     return min(scores, key=lambda form: scores[form])
 
 
@@ -112,6 +122,8 @@ def _text(item: ErrorDetails) -> str:
         return message.removeprefix("Value error, ")
     if kind in _PLAIN:
         return _PLAIN[kind]
+    if kind == "string_pattern_mismatch":
+        return f"has a form that is not allowed (it must match {item['ctx']['pattern']})"
     return message[:1].lower() + message[1:]
 
 
