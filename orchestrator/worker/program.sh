@@ -272,33 +272,29 @@ check_device() { # PATH SIZE MAJ:MIN
 
 # ---------------------------------------------------------------- stage
 
-verb_stage() { # STREAM OFFSET: the program stands before OFFSET, then a header, then the files
-    stream=$1 offset=$2
+verb_stage() { # STREAM OFFSET CHECK: the program stands before OFFSET, then a header, then the files
+    stream=$1 offset=$2 check=$3
     check_base
     find_clock
-    has fio || fail fio "no fio on this worker's PATH ($PATH)"
-    engines=$(fio --enghelp 2>/dev/null | sed '1d' | tr -d '\t ' | tr '\n' ' ')
-    kv fio_version "$(fio --version 2>/dev/null)"
-    kv engines "$engines"
     tail -c "+$(($offset + 1))" "$stream" >"$stream.body" || fail space "can't write below $BASE"
-    header=$(sed '/^\.$/q' "$stream.body" | wc -c | tr -d ' ')
-    at=$header
+    at=$(sed '/^\.$/q' "$stream.body" | wc -c | tr -d ' ')
+    head -c "$at" "$stream.body" >"$stream.head" || fail space "can't write below $BASE"
     CASE='' kept=
-    head -c "$header" "$stream.body" >"$stream.head"
+    : >"$stream.new"
     while IFS= read -r line; do
         case $line in
         'case '*) stage_open "${line#case }" ;;
         'file '*)
             # shellcheck disable=SC2086
             set -- $line
-            name=${line#file "$2" "$3" }
-            [ -n "$kept" ] || stage_file "$2" "$3" "$name"
+            [ -n "$kept" ] || stage_file "$2" "$3" "${line#file "$2" "$3" }"
             at=$(($at + $2))
             ;;
         .) [ -z "$CASE" ] || stage_close ;;
         esac
     done <"$stream.head"
-    rm -f "$stream" "$stream.body" "$stream.head"
+    [ "$check" != check ] || stage_check
+    rm -f "$stream" "$stream.body" "$stream.head" "$stream.new"
 }
 stage_open() {
     [ -z "$CASE" ] || stage_close
@@ -306,7 +302,6 @@ stage_open() {
     state_of
     kept=
     case $STATE in armed | running | done | lost) kept=1 ;; *) mkdir -p "$DIR/out" 2>/dev/null || fail space "can't make $DIR" ;; esac
-    printf '@section %s\n' "$CASE"
 }
 stage_file() { # SIZE SHA NAME
     check_name file "$3"
@@ -316,24 +311,40 @@ stage_file() { # SIZE SHA NAME
     mv "$DIR/.$3" "$DIR/$3"
 }
 stage_close() {
-    if [ -n "$kept" ]; then
-        say_state
-        kv kept 1
-        return
+    if [ -z "$kept" ]; then
+        # Kept for the done marker: a disk that fills during the case must not hide how it ended.
+        [ -e "$DIR/reserve" ] || head -c 65536 /dev/zero >"$DIR/reserve" || fail space "can't write below $DIR"
+        printf 'boot=%s\n' "$(boot)" >"$DIR/.staged" && mv "$DIR/.staged" "$DIR/staged" || fail space "can't write below $DIR"
+        printf '%s\n' "$CASE" >>"$stream.new"
     fi
-    # Kept for the done marker: a disk that fills during the case must not hide how it ended.
-    [ -e "$DIR/reserve" ] || head -c 65536 /dev/zero >"$DIR/reserve" || fail space "can't write below $DIR"
-    printf 'boot=%s\n' "$(boot)" >"$DIR/.staged" && mv "$DIR/.staged" "$DIR/staged" || fail space "can't write below $DIR"
+    printf '@section %s\n' "$CASE"
+    say_state
+    kv kept "${kept:-0}"
+}
+stage_check() { # fio's own word on every new job file
+    has fio || fail fio "no fio on this worker's PATH ($PATH)"
+    engines=$(fio --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')
+    set --
+    while IFS= read -r name; do set -- "$@" "$HOME_DIR/$name/job.fio"; done <"$stream.new"
+    [ $# -gt 0 ] || return 0
+    # fio counts clock ticks for 150 ms at each start: all files in one call, one by one only when
+    # it says no.
+    (cd "$HOME_DIR" && fio --parse-only "$@") >/dev/null 2>&1 </dev/null && all=1 || all=0
+    while IFS= read -r name; do stage_judge "$HOME_DIR/$name"; done <"$stream.new"
+    printf '@section \n'
+    kv engines "$engines"
+}
+stage_judge() { # FOLDER
+    printf '@section %s\n' "${1##*/}"
     missing=
-    for _e in $(sed -n 's/^[[:space:]]*ioengine[[:space:]]*=[[:space:]]*\([^[:space:];#]*\).*/\1/p' "$DIR/job.fio" | sort -u); do
+    for _e in $(sed -n 's/^[[:space:]]*ioengine[[:space:]]*=[[:space:]]*\([^[:space:];#]*\).*/\1/p' "$1/job.fio" | sort -u); do
         case $_e in external:*) continue ;; esac
         case " $engines " in *" $_e "*) ;; *) missing="$missing $_e" ;; esac
     done
-    said=$(cd "$DIR/out" && fio --parse-only ../job.fio 2>&1 </dev/null) && ok=1 || ok=0
-    say_state
-    kv kept 0
-    kv parses $ok
     kv missing_engines "${missing# }"
+    said='' ok=1
+    [ $all = 1 ] || said=$(cd "$1/out" && fio --parse-only ../job.fio 2>&1 </dev/null) || ok=0
+    kv parses $ok
     printf '%s' "$said" | text said
 }
 
@@ -576,9 +587,8 @@ verb_poll() { # CASE...
     done
 }
 
-verb_clock() { # a time for each line that comes
+verb_clock() { # a time for each line that comes, and nothing else: unframed
     find_clock
-    end
     while read -r _; do
         now
         seconds "$NOW"
@@ -885,8 +895,7 @@ main() {
     case $VERB in facts | list) ;; *) check_name run "$RUN" ;; esac
     shift 3
     case $VERB in
-    own | reap) "verb_$VERB" "$@" ;;
-    clock) begin && verb_clock ;;
+    own | reap | clock) "verb_$VERB" "$@" ;;
     *) begin && "verb_$VERB" "$@" && end ;;
     esac
 }

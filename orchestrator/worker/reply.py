@@ -109,8 +109,9 @@ class _Reader:
             self.section.fields[key] = value
 
     def _open(self, name: str) -> None:
-        self.section = Section(name)
-        self.reply.sections[name] = self.section
+        self.section = (
+            self.reply.sections.setdefault(name, Section(name)) if name else self.reply.head
+        )
 
     def _open_text(self, name: str) -> None:
         self.text = []

@@ -87,8 +87,8 @@ class ArmReply:
 
 @dataclass(frozen=True)
 class StageReply:
-    """One staged case. `kept`: it was armed or ran already and was left alone (the rest is None
-    then). `parses` and `said` are fio's own judgement of the job file."""
+    """One staged case. `kept`: it was armed or ran already and was left alone. `parses` and `said`
+    are fio's own judgement of the job file (None: not asked)."""
 
     state: CaseState
     kept: bool
@@ -164,7 +164,7 @@ def read_stage(section: Section, engines: tuple[str, ...]) -> StageReply:
     return StageReply(
         state=read_state(section),
         kept=kept,
-        parses=None if kept else section.fields.get("parses") == "1",
+        parses={"1": True, "0": False}.get(section.fields.get("parses", "")),
         said=section.texts.get("said", ""),
         missing_engines=tuple(section.fields.get("missing_engines", "").split()),
         engines=engines,

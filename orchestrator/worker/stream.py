@@ -9,15 +9,15 @@ from pathlib import Path
 
 #: Runs on the worker before there is a program: it only checks the stream and puts the program in
 #: place. No `!` and no newline in it: a login shell may be csh.
-#: $1 base, $2 run, $3 size of the program, $4 SHA-256 of the whole stream, $5 shell.
+#: $1 base, $2 run, $3 size of the program, $4 SHA-256 of the whole stream, $5 what to check.
 BOOTSTRAP = (
     "umask 077; LC_ALL=C; export LC_ALL; "
     "say() { printf '\\n#hcio-begin stage 1\\n@fail\\nerror=%s\\ntext=%s\\n#hcio-end stage\\n'"
     ' "$1" "$2"; exit 3; }; '
     '[ -d "$1" ] || mkdir -p "$1" 2>/dev/null || say base "can not make folder $1"; '
     'if [ -h "$1" ]; then say base "$1 is not a folder of its own"; fi; '
-    'set -- "$1" "$2" "$3" "$4" "$(ls -ldn "$1" | tr -s " " | cut -d " " -f 3)"; '
-    '[ "$5" = "$(id -u)" ] || say base "folder $1 belongs to uid $5, not to us: '
+    'set -- "$1" "$2" "$3" "$4" "$5" "$(ls -ldn "$1" | tr -s " " | cut -d " " -f 3)"; '
+    '[ "$6" = "$(id -u)" ] || say base "folder $1 belongs to uid $6, not to us: '
     'name another base"; '
     'd=$1/$2; mkdir -p "$d" 2>/dev/null || say space "can not make folder $d"; '
     'f=$d/.stream.$$; cat >"$f" 2>/dev/null || say space "can not write $f: the disk is full"; '
@@ -26,7 +26,7 @@ BOOTSTRAP = (
     'say checksum "the stream arrived changed or short (or there is no sha256sum)"; fi; '
     'head -c "$3" "$f" >"$f.p" || say space "can not write $f.p"; '
     'if cmp -s "$f.p" "$d/program.sh"; then rm -f "$f.p"; else mv "$f.p" "$d/program.sh"; fi; '
-    'exec sh "$d/program.sh" stage "$1" "$2" "$f" "$3"'
+    'exec sh "$d/program.sh" stage "$1" "$2" "$f" "$3" "$5"'
 )
 
 
