@@ -26,15 +26,20 @@ class Literal(str):
 
 @dataclass(frozen=True)
 class Command:
-    """A command as a list of parts, each quoted unless Literal; `label` names its step."""
+    """A command as a list of parts, each quoted unless Literal; `label` names its step.
+
+    `repeatable` says that running it twice is the same as once: only then may a wrapper run it
+    again after a lost connection. A measured command never is.
+    """
 
     parts: tuple[str, ...]
     label: str
+    repeatable: bool = False
 
     @classmethod
-    def of(cls, label: str, *parts: str) -> Command:
+    def of(cls, label: str, *parts: str, repeatable: bool = False) -> Command:
         """Build a command; `label` is the step's name in every error and log."""
-        return cls(tuple(parts), label)
+        return cls(tuple(parts), label, repeatable)
 
     def shell(self) -> str:
         """The text that a POSIX shell runs."""
@@ -109,7 +114,11 @@ class Transport(Protocol):
         ...
 
     def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> CommandResult:
-        """Run a command to its end, both streams drained; kill it when the deadline passes."""
+        """Run a command until it ended and both its streams are closed, draining them together.
+
+        When the deadline passes its whole process group is told to end: CommandTimedOut. So a
+        command that leaves something running behind it must redirect that one's streams.
+        """
         ...
 
     def exchange(
