@@ -155,13 +155,18 @@ class Sshd:
             # Debian's server wants this folder and nothing in it.
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
+    def _greets(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 5) as opened:
+                opened.settimeout(5)
+                return opened.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
     def _wait_until_it_answers(self) -> None:
         for _ in range(200):
-            with contextlib.suppress(OSError):
-                with socket.create_connection(("127.0.0.1", self.port), 5) as opened:
-                    opened.settimeout(5)
-                    if opened.recv(4) == b"SSH-":
-                        return
+            if self._greets():
+                return
             if self._process is not None and self._process.poll() is not None:
                 break
             time.sleep(0.02)
