@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from orchestrator.errors import ConfigError
 from orchestrator.joblint import Finding, check_reach, lint_job
 from orchestrator.profiles import Job, Profile, with_timing
-from orchestrator.sections import fio_directions, fio_int, fio_seconds, parse_job_text
+from orchestrator.sections import (
+    fio_directions,
+    fio_int,
+    fio_seconds,
+    named_files,
+    parse_job_text,
+)
 from orchestrator.shapes import BlockSizes, BlockSplits, ByteRates, IopsRates, Shape, Split
 from orchestrator.units import format_duration
 
@@ -298,9 +304,9 @@ def totals(profile: Profile, targets: int) -> Totals:
     if profile.fio is None:
         parts = [_of_assignment(item) for item in assign_targets(profile, targets)]
     else:
-        named = {o["filename"] for o in _own_jobs(profile) if "filename" in o}
-        parts = [_of_options(options) for options in _own_jobs(profile)]
-        parts *= targets if len(named) <= 1 else 1
+        job = parse_job_text(profile.fio)
+        parts = [_of_options(options) for _, options in job.jobs()]
+        parts *= targets if len(named_files(job)) <= 1 else 1
     for part in parts:
         result = part if result is None else result + part
     return result or Totals()

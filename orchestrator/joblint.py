@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from orchestrator.sections import JobText, fio_flag, fio_seconds
+from orchestrator.sections import JobText, fio_flag, fio_seconds, split_filenames
 
 #: Engines that do I/O on the given file or device and on nothing else, or do none at all.
 LOCAL_ENGINES: Final = frozenset(
@@ -157,6 +157,15 @@ def _reach_of_values(name: str, options: Mapping[str, str]) -> Iterator[Finding]
             f"ioengine={engine} can reach beyond the targets; allowed are "
             f"{', '.join(sorted(LOCAL_ENGINES))}",
         )
+    for path in split_filenames(options.get("filename", "")):
+        if not path.startswith("/dev/") or ".." in path.split("/"):
+            yield Finding(
+                "error",
+                "refused-filename",
+                name,
+                f"filename={path} is not a target; leave filename out, or name devices "
+                "(/dev/sda, /dev/sdb, ...) that stand for the worker's targets in order",
+            )
     for key in _LOGS:
         if "/" in options.get(key, ""):
             yield Finding(

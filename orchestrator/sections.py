@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
+
+from orchestrator.errors import ConfigError
 
 #: fio's other names for the same option (its HOWTO; `--cmdhelp=NAME` prints the alias).
 ALIASES: Final = {
@@ -170,3 +172,44 @@ def set_option(job: JobText, key: str, value: str) -> JobText:
 def option_line(key: str, value: str, number: int = 0) -> Line:
     """A line of our own."""
     return Line(f"{key}={value}", number, key, value)
+
+
+@dataclass(frozen=True)
+class JobTarget:
+    """A target as fio sees it: its label, its path on the worker now, its size in bytes."""
+
+    label: str
+    path: str
+    size: int
+    kind: Literal["block", "file"]
+
+
+def escape_filename(path: str) -> str:
+    """The path as `filename=` takes it: a colon separates names, so it is escaped.
+
+    ConfigError for what a job file can't say: comment signs, variables, line breaks, blanks at
+    the ends.
+    """
+    if not path or path != path.strip() or re.search(r"[;#$\n\r\\]", path):
+        raise ConfigError(
+            f"target {path!r} can't be named in a fio job file",
+            means="fio reads ; # $ \\ and line breaks in a name as something else",
+            next_step="give the target another path",
+        )
+    return path.replace(":", "\\:")
+
+
+def split_filenames(value: str) -> list[str]:
+    """The names in a `filename=` value, unescaped."""
+    return [part.replace("\\:", ":") for part in re.split(r"(?<!\\):", value) if part]
+
+
+def named_files(job: JobText) -> tuple[str, ...]:
+    """Every file that the job's sections name, each once, in the order they come."""
+    names = [
+        name
+        for line in job.lines()
+        if line.key == "filename"
+        for name in split_filenames(line.value or "")
+    ]
+    return tuple(dict.fromkeys(names))
