@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 #: How many hosts are worked on at once. More threads than this gain nothing on a small
 #: controller, where most of the time goes into the key exchange.
-AT_ONCE = 32
+CONCURRENCY = 32
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,22 @@ class Gathered(Generic[R]):
         return self.results
 
 
-def fan_out(
+def gather(
+    step: str,
     hosts: Mapping[str, H],
     work: Callable[[H], R],
     *,
-    step: str = "work on many hosts",
-    at_once: int = AT_ONCE,
-    timeout: float | None = None,
+    timeout: float,
+    concurrency: int = CONCURRENCY,
     too_late: Callable[[R], None] | None = None,
 ) -> Gathered[R]:
-    """Do `work` on every host and wait for all of them; arguments as for `as_they_come`.
+    """Do `work` on every host, at most `concurrency` at once, for `timeout` seconds in all.
 
-    An error that isn't ours (a bug) is kept by host like any other; it is the caller's to raise.
+    Arguments and results are as for `as_they_come`; this one waits for all of them.
     """
     gathered: Gathered[R] = Gathered(step)
     for answer in as_they_come(
-        hosts, work, step=step, at_once=at_once, timeout=timeout, too_late=too_late
+        step, hosts, work, timeout=timeout, concurrency=concurrency, too_late=too_late
     ):
         if answer.error is not None:
             gathered.errors[answer.host] = answer.error
@@ -69,29 +69,28 @@ def fan_out(
 
 
 def as_they_come(
+    step: str,
     hosts: Mapping[str, H],
     work: Callable[[H], R],
     *,
-    step: str = "work on many hosts",
-    at_once: int = AT_ONCE,
-    timeout: float | None = None,
+    timeout: float,
+    concurrency: int = CONCURRENCY,
     too_late: Callable[[R], None] | None = None,
 ) -> Iterator[Answer[R]]:
-    """Do `work` on every host, `at_once` of them at a time, and give each answer when it comes.
+    """Do `work` on every host and give each answer at once, the quickest first.
 
-    `hosts` maps a name to what `work` takes (settings, a transport); `step` is its name in
-    errors. When `timeout` seconds have passed (None: the verbs' own deadlines are enough), every
-    host still out is answered for with CommandTimedOut; its thread ends by the deadline of the
-    verb it is in, and a result that comes after all goes to `too_late` (to close what was
-    opened). Leaving the loop early begins no more hosts.
+    `hosts` maps a name to what `work` takes (settings, a transport). When `timeout` seconds have
+    passed, every host still out is answered for with CommandTimedOut; its thread ends by the
+    deadline of the verb it is in, and a result that comes after all goes to `too_late` (to close
+    what was opened). Leaving the loop early starts no more hosts.
     """
     pool: _Pool[H, R] = _Pool(hosts, work, too_late)
-    deadline = None if timeout is None else Deadline(timeout)
+    deadline = Deadline(timeout)
     missing = dict.fromkeys(hosts)
-    pool.start(min(at_once, len(hosts)))
+    pool.start(min(concurrency, len(hosts)))
     try:
         while missing:
-            answer = pool.next(None if deadline is None else deadline.left())
+            answer = pool.next(deadline.left())
             if answer is None:
                 break
             del missing[answer.host]
@@ -102,7 +101,7 @@ def as_they_come(
         del missing[answer.host]
         yield answer
     for host in missing:
-        yield Answer(host, error=_not_done(host, step, timeout or 0.0, begun=host in pool.begun))
+        yield Answer(host, error=_not_done(host, step, timeout, begun=host in pool.begun))
 
 
 def _not_done(host: str, step: str, timeout: float, *, begun: bool) -> CommandTimedOut:
@@ -136,7 +135,7 @@ class _Pool(Generic[H, R]):
         for number in range(threads):
             threading.Thread(target=self._loop, name=f"fanout-{number}", daemon=True).start()
 
-    def next(self, timeout: float | None) -> Answer[R] | None:
+    def next(self, timeout: float) -> Answer[R] | None:
         """The next answer; None when none came in `timeout` seconds."""
         try:
             return self._answers.get(timeout=timeout)
