@@ -140,12 +140,16 @@ class DirectionSum:
     iops: float | None = 0.0
     bytes_per_s: float | None = 0.0
     parts: int = 0
+    #: workers that did any I/O in this direction
+    active: int = 0
     lat: LatencySum = field(default_factory=LatencySum)
     clat: LatencySum = field(default_factory=LatencySum)
 
     def add(self, direction: Direction) -> None:
         """Add one job's direction."""
         self._add_rates(direction)
+        if direction.ios != 0:
+            self.active = 1
         if direction.lat is not None:
             self.lat.add(direction.lat)
         if direction.clat is not None:
@@ -155,6 +159,7 @@ class DirectionSum:
         """Add another worker's sum."""
         if other.parts:
             self._add_rates(other)
+            self.active += other.active
             self.lat.add_sum(other.lat)
             self.clat.add_sum(other.clat)
 
@@ -188,7 +193,6 @@ class Sum:
     write: DirectionSum = field(default_factory=DirectionSum)
     trim: DirectionSum = field(default_factory=DirectionSum)
     sync: LatencySum = field(default_factory=LatencySum)
-    workers: int = 0
 
     def add_job(self, job: Job) -> None:
         """Add one entry of a worker's output."""
@@ -200,7 +204,6 @@ class Sum:
             self.trim.add(job.trim)
         if job.sync is not None:
             self.sync.add(job.sync)
-        self.workers = 1
 
     def add_worker(self, worker: Sum) -> None:
         """Add a whole worker."""
@@ -208,7 +211,6 @@ class Sum:
         self.write.add_sum(worker.write)
         self.trim.add_sum(worker.trim)
         self.sync.add_sum(worker.sync)
-        self.workers += 1
 
 
 def merge_jobs(jobs: Iterable[Job]) -> tuple[Sum, dict[str, JobResult], TotalResult]:
@@ -263,9 +265,9 @@ def finish(sums: Sequence[Sum], *, whole: bool = False) -> list[TotalResult]:
         for direction in (total.read, total.write, total.trim):
             if direction.parts:
                 for kind, latency in direction.kinds()[: 2 if whole else 1]:
-                    latencies.append((kind, latency, total.workers))
+                    latencies.append((kind, latency, direction.active))
         if total.sync.samples:
-            latencies.append(("sync", total.sync, total.workers))
+            latencies.append(("sync", total.sync, 0))
     results = _latency_results(latencies, keep_bins=whole)
     return [
         TotalResult(
@@ -316,10 +318,10 @@ def _binned_result(
 ) -> LatencyResult:
     """One latency's result, from the samples with histograms only."""
     part, note = latency.binned, None
-    if latency.plain.count:
+    if latency.binned_workers < workers:
+        note = f"{latency.binned_workers} of {workers} workers have percentiles of this kind"
+    elif latency.plain.count:
         note = f"{latency.plain.count} I/Os without a histogram are left out"
-    elif latency.binned_workers < workers:
-        note = f"{latency.binned_workers} of {workers} workers measured this kind"
     return LatencyResult(
         kind=kind,
         count=part.count,

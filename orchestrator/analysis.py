@@ -1,0 +1,286 @@
+"""Raw evidence to a judged result: picks the parser, adds up, checks. Pure; a run and a later
+re-analysis of its folder share it.
+
+One worker's output is parsed, added and let go before the next, so memory stays flat.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+from msgspec.structs import replace
+
+from orchestrator.checks import (
+    CaseSubject,
+    WorkerSubject,
+    check_case,
+    check_worker,
+    fio_said,
+    verdict_of,
+    worker_failures,
+)
+from orchestrator.errors import UnreadableOutput
+from orchestrator.evidence import CaseExpectation, WorkerEvidence
+from orchestrator.fio_output import parse_fio_output
+from orchestrator.measured import WorkerOutput
+from orchestrator.merge import Sum, finish, merge_jobs
+from orchestrator.results import (
+    CaseResult,
+    GroupResult,
+    Outcome,
+    Reason,
+    RunResult,
+    Timing,
+    TotalResult,
+    WorkerResult,
+    WorkerTiming,
+)
+
+#: (received, expected) -> whether a case with so few workers may still stand.
+Policy = Callable[[int, int], bool]
+
+#: How many of fio's lines a result keeps of one worker; all of them are in the raw output.
+_KEPT_LINES = 50
+
+
+def every_worker(received: int, expected: int) -> bool:
+    """The strict policy: a case stands only when every worker is in it."""
+    return received == expected
+
+
+def analyse_case(
+    expected: CaseExpectation,
+    evidence: Iterable[WorkerEvidence],
+    *,
+    policy_satisfied: Policy = every_worker,
+    t0: float | None = None,
+) -> CaseResult:
+    """Parse, add up and judge one case. `t0` is the agreed start in the controller's clock.
+
+    A worker that failed stays out of the totals and is kept under `workers` with its reason.
+    Workers that were not expected are left out altogether.
+    """
+    case = _Case(expected)
+    wanted = frozenset(expected.workers)
+    for item in evidence:
+        if item.worker in wanted:
+            case.add(item)
+    return case.result(expected, policy_satisfied, t0)
+
+
+def merge_files(
+    files: Iterable[tuple[str, bytes]],
+    *,
+    statuses: Mapping[str, int] | None = None,
+    case: str = "merged",
+) -> RunResult:
+    """Merge plain fio outputs: pairs of a worker's name and its bytes, taken one at a time.
+
+    `statuses` holds fio's exit status by unique name where it is known.
+    """
+    known = statuses or {}
+    names = UniqueNames()
+    expected = CaseExpectation(case=case, workers=())
+    total = _Case(expected)
+    for name, data in files:
+        worker = names.unique(name)
+        total.add(WorkerEvidence(worker, output=data, exit_status=known.get(worker)))
+    expected = dataclasses.replace(expected, workers=tuple(total.workers))
+    return RunResult(cases=(total.result(expected, every_worker, None),))
+
+
+class UniqueNames:
+    """Gives each name once: a name that comes again gets a number."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def unique(self, name: str) -> str:
+        """The name itself, or `name-2`, `name-3`, ... when it was given before."""
+        chosen, number = name, 1
+        while chosen in self._given:
+            number += 1
+            chosen = f"{name}-{number}"
+        self._given.add(chosen)
+        return chosen
+
+
+class _Case:
+    """A case while its workers come in."""
+
+    def __init__(self, expected: CaseExpectation) -> None:
+        self.workers: dict[str, WorkerResult] = {}
+        self._expected = expected
+        self._sum = Sum()
+        self._reasons: list[Reason] = []
+        self._group_of = {w: name for name, ws in expected.groups.items() for w in ws}
+        # One group alone would be the total under another name.
+        several = len(expected.groups) > 1
+        self._groups = {name: Sum() for name in expected.groups} if several else {}
+
+    def add(self, item: WorkerEvidence) -> None:
+        output, unreadable = _parsed(item)
+        failures = list(worker_failures(item, output))
+        if unreadable and unreadable not in failures:
+            failures.append(unreadable)
+        counted = output is not None and not failures
+        group = self._group_of.get(item.worker, item.group)
+        result = _worker_result(item, output, failures, group)
+        if output is not None:
+            sums, jobs, total = merge_jobs(output.jobs)
+            result = replace(result, jobs=jobs, total=total)
+            if counted:
+                self._add_sums(sums, group)
+            self._reasons += check_worker(WorkerSubject(self._expected, item, output))
+        self.workers[item.worker] = result
+
+    def _add_sums(self, sums: Sum, group: str | None) -> None:
+        self._sum.add_worker(sums)
+        if group in self._groups:
+            self._groups[group].add_worker(sums)
+
+    def result(self, expected: CaseExpectation, policy: Policy, t0: float | None) -> CaseResult:
+        names = expected.workers
+        received = sum(result.counted for result in self.workers.values())
+        outcome, degraded = _outcome(self.workers, names, received, policy)
+        timing = _timing(expected, self.workers, t0)
+        total = finish([self._sum], whole=True)[0] if received else None
+        subject = CaseSubject(expected, self.workers, total, timing, received, degraded)
+        reasons = [*check_case(subject), *self._reasons]
+        return CaseResult(
+            case=expected.case,
+            outcome=outcome,
+            degraded=degraded,
+            reason=None if received == len(names) else f"{received} of {len(names)} workers",
+            verdict=verdict_of(reasons),
+            expected_workers=len(names),
+            received_workers=received,
+            total=total,
+            groups=self._group_results(),
+            workers=self.workers,
+            timing=timing,
+        )
+
+    def _group_results(self) -> dict[str, GroupResult]:
+        totals = finish(list(self._groups.values()), whole=True)
+        return {
+            name: _group_result(self._expected.groups[name], self.workers, total)
+            for name, total in zip(self._groups, totals, strict=True)
+        }
+
+
+def _group_result(
+    members: Sequence[str], workers: Mapping[str, WorkerResult], total: TotalResult
+) -> GroupResult:
+    received = sum(1 for name in members if name in workers and workers[name].counted)
+    return GroupResult(
+        expected_workers=len(members),
+        received_workers=received,
+        total=total if received else None,
+    )
+
+
+def _parsed(item: WorkerEvidence) -> tuple[WorkerOutput | None, str | None]:
+    """The output, or the reason why there is none."""
+    if item.output is None:
+        return None, None if item.outcome != "done" else "no output"
+    try:
+        return parse_fio_output(item.output, item.worker), None
+    except UnreadableOutput as error:
+        return None, error.what.removeprefix(f"{item.worker}: ")
+
+
+def _worker_result(
+    item: WorkerEvidence,
+    output: WorkerOutput | None,
+    failures: Sequence[str],
+    group: str | None,
+) -> WorkerResult:
+    outcome = cast(Outcome, item.outcome)
+    if failures and outcome == "done":
+        outcome = "failed"
+    lines = [] if output is None else [*output.text_before, *output.text_after]
+    if failures:
+        said = fio_said(item, None)
+        lines += said.splitlines() if said else []
+    started, agreed = item.started, item.t0
+    return WorkerResult(
+        outcome=outcome,
+        reason=", ".join(failures) or item.reason,
+        counted=not failures and output is not None,
+        group=group,
+        host=item.host,
+        exit_status=item.exit_status,
+        fio_version=item.fio_version or (output.fio_version if output else None),
+        documents=output.documents if output else None,
+        text=tuple(lines[:_KEPT_LINES]),
+        timing=WorkerTiming(
+            started=item.by_controller(started),
+            ended=item.by_controller(item.ended),
+            late_s=None if started is None or agreed is None else started - agreed,
+            clock_offset_s=item.clock_offset_s,
+            clock_uncertainty_s=item.clock_uncertainty_s,
+        ),
+    )
+
+
+def _outcome(
+    workers: Mapping[str, WorkerResult], names: Sequence[str], received: int, policy: Policy
+) -> tuple[Outcome, bool]:
+    """The case's outcome, and whether it is degraded (some are missing, the policy allows it)."""
+    if names and received == len(names):
+        return "done", False
+    if received and policy(received, len(names)):
+        return "done", True
+    lost = {workers[name].outcome if name in workers else "broken" for name in names}
+    lost.discard("done")
+    for outcome in ("failed", "broken", "skipped"):
+        if outcome in lost:
+            return cast(Outcome, outcome), False
+    return "failed", False
+
+
+def _timing(
+    expected: CaseExpectation, workers: Mapping[str, WorkerResult], t0: float | None
+) -> Timing:
+    counted = [worker.timing for worker in workers.values() if worker.counted]
+    starts = [timing.started for timing in counted if timing.started is not None]
+    whole = bool(starts) and len(starts) == len(counted)
+    uncertain = [t.clock_uncertainty_s for t in counted if t.clock_uncertainty_s is not None]
+    windows = _windows(expected, counted) if whole else []
+    common = max(0.0, min(e for _, e in windows) - max(s for s, _ in windows)) if windows else None
+    union = _union(windows)
+    return Timing(
+        t0=t0,
+        skew_s=max(starts) - min(starts) if whole else None,
+        overlap=common / union if common is not None and union else None,
+        common_window_s=common,
+        clock_uncertainty_s=max(uncertain) if uncertain else None,
+        ramp_s=expected.ramp_s,
+        runtime_s=expected.runtime_s,
+    )
+
+
+def _windows(
+    expected: CaseExpectation, timings: Sequence[WorkerTiming]
+) -> list[tuple[float, float]]:
+    """When each worker measured, by the controller's clock; empty when any isn't known."""
+    windows = []
+    for timing in timings:
+        begin = (timing.started or 0.0) + expected.ramp_s
+        end = timing.ended if expected.runtime_s is None else begin + expected.runtime_s
+        if end is None:
+            return []
+        windows.append((begin, max(begin, end)))
+    return windows
+
+
+def _union(windows: Iterable[tuple[float, float]]) -> float:
+    """The time that any of the windows covers."""
+    covered, reach = 0.0, float("-inf")
+    for begin, end in sorted(windows):
+        covered += max(0.0, end - max(begin, reach))
+        reach = max(reach, end)
+    return covered
