@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+var discard = log.New(io.Discard, "", 0)
+
+// rule makes the skip+1-th matching call, and count-1 more, go wrong.
+//
+// Kinds: fault (not done, answered with a SOAP fault), hang (not done, never answered), lost (done,
+// never answered), drop (not done, connection closed), status (not done, HTTP status 503),
+// task (done, but its task ends in the fault) and slow (done after the delay).
+type rule struct {
+	Method string  `json:"method"`
+	Skip   int     `json:"skip"`
+	Count  int     `json:"count"`
+	Kind   string  `json:"kind"`
+	Fault  string  `json:"fault"`
+	Delay  float64 `json:"delay"`
+}
+
+// gate stands before the simulator: it writes down every call and makes the asked ones go wrong.
+type gate struct {
+	next http.Handler
+	lab  *lab
+
+	mu      sync.Mutex
+	calls   []string
+	rules   []*rule
+	expired map[string]bool
+	seen    map[string]bool
+	logins  int
+}
+
+func newGate(next http.Handler, lab *lab) *gate {
+	return &gate{next: next, lab: lab, expired: map[string]bool{}, seen: map[string]bool{}}
+}
+
+var (
+	methodPattern = regexp.MustCompile(`<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`)
+	thisPattern   = regexp.MustCompile(`<(?:\w+:)?_this[^>]*>([^<]+)<`)
+	cookiePattern = regexp.MustCompile(`vmware_soap_session="?([^";]+)`)
+)
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !(strings.HasPrefix(r.URL.Path, "/sdk") ||
+		strings.HasPrefix(r.URL.Path, "/pbm") || strings.HasPrefix(r.URL.Path, "/vsanHealth")) {
+		if strings.HasPrefix(r.URL.Path, "/rest") || strings.HasPrefix(r.URL.Path, "/api") ||
+			strings.HasPrefix(r.URL.Path, "/nfc") {
+			g.note(r.Method + " " + strings.SplitN(r.URL.Path, "?", 2)[0])
+		}
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	method := "?"
+	if found := methodPattern.FindSubmatch(body); found != nil {
+		method = string(found[1])
+	}
+	hit := g.record(method)
+	if g.lost(r, body, method) {
+		g.fault(w, "NotAuthenticated", "The session is not authenticated.")
+		return
+	}
+	if method == "Login" {
+		r.Header.Del("Cookie") // a new login on an old, expired cookie
+	}
+	if hit != nil {
+		if done := g.refuse(w, r, hit, method); done {
+			return
+		}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answer := &answer{ResponseWriter: w}
+	g.lab.before(method, body)
+	g.next.ServeHTTP(answer, r)
+	g.remember(answer.Header())
+	if found := thisPattern.FindSubmatch(body); found != nil && answer.status < 300 {
+		g.lab.after(method, string(found[1]))
+	}
+	if hit != nil && hit.Kind == "lost" {
+		g.hang(r)
+		return
+	}
+	answer.send()
+}
+
+// answer holds a response back until it is known whether it is to be sent.
+type answer struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) WriteHeader(status int)         { a.status = status }
+func (a *answer) Write(part []byte) (int, error) { return a.body.Write(part) }
+func (a *answer) send() {
+	if a.status != 0 {
+		a.ResponseWriter.WriteHeader(a.status)
+	}
+	_, _ = a.ResponseWriter.Write(a.body.Bytes())
+}
+
+func (g *gate) note(method string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, method)
+}
+
+func (g *gate) record(method string) *rule {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, method)
+	for _, rule := range g.rules {
+		if rule.Method != "*" && rule.Method != method {
+			continue
+		}
+		if rule.Skip > 0 {
+			rule.Skip--
+			continue
+		}
+		if rule.Count > 0 {
+			rule.Count--
+			return rule
+		}
+	}
+	return nil
+}
+
+func (g *gate) refuse(w http.ResponseWriter, r *http.Request, hit *rule, method string) bool {
+	switch hit.Kind {
+	case "fault":
+		g.fault(w, hit.Fault, "made to fail by the test")
+	case "task":
+		if !strings.HasSuffix(method, "_Task") {
+			g.fault(w, hit.Fault, "made to fail by the test")
+			return true
+		}
+		g.lab.failNextTask(hit.Fault)
+		return false
+	case "hang":
+		g.hang(r)
+	case "drop":
+		if hijacker, ok := w.(http.Hijacker); ok {
+			if connection, _, err := hijacker.Hijack(); err == nil {
+				_ = connection.Close()
+			}
+		}
+	case "status":
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case "slow":
+		time.Sleep(time.Duration(hit.Delay * float64(time.Second)))
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// hang answers nothing until the client gives up.
+func (g *gate) hang(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-time.After(time.Minute):
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (g *gate) fault(w http.ResponseWriter, kind, text string) {
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.WriteHeader(http.StatusInternalServerError)
+	_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?>
+<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" `+
+		`xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><soapenv:Fault>`+
+		`<faultcode>ServerFaultCode</faultcode><faultstring>%s</faultstring><detail>`+
+		`<%sFault xmlns="urn:vim25" xsi:type="%s"></%sFault></detail>`+
+		`</soapenv:Fault></soapenv:Body></soapenv:Envelope>`, text, kind, kind, kind)
+}
+
+func (g *gate) remember(header http.Header) {
+	for _, text := range header.Values("Set-Cookie") {
+		if found := cookiePattern.FindStringSubmatch(text); found != nil {
+			g.mu.Lock()
+			g.seen[found[1]] = true
+			g.logins++
+			g.mu.Unlock()
+		}
+	}
+}
+
+// lost says whether a call belongs to a session that was made to expire.
+func (g *gate) lost(r *http.Request, body []byte, method string) bool {
+	if method == "Login" || strings.HasSuffix(method, "RetrieveServiceContent") {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	cookie := r.Header.Get("Cookie")
+	for key := range g.expired {
+		if strings.Contains(cookie, key) || bytes.Contains(body, []byte(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *gate) expire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key := range g.seen {
+		g.expired[key] = true
+	}
+}
