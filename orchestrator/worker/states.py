@@ -57,6 +57,8 @@ class CaseState:
     eta_line: str = ""
     eta: Eta | None = None
     free: int | None = None
+    #: bytes that fio has read and written so far, as the kernel counts them
+    io_bytes: int | None = None
     ending: Ending | None = None
 
     @property
@@ -135,6 +137,7 @@ def read_state(section: Section) -> CaseState:
         eta_line=line.rpartition("\x1e")[2] if not line.endswith("\x1e") else line.strip("\x1e"),
         eta=last_eta(line),
         free=section.whole("free"),
+        io_bytes=section.whole("io_bytes"),
         ending=_ending(section) if state == "done" and "done.whole" in section.fields else None,
     )
 

@@ -1,0 +1,124 @@
+"""A run's result from its folder alone: plan, journal and raw/ are enough, no worker needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator import __version__, demand
+from orchestrator.analysis import analyse_case
+from orchestrator.collected import read_ended, read_evidence
+from orchestrator.evidence import CaseExpectation, Thresholds, WorkerEvidence
+from orchestrator.plan import (
+    Plan,
+    assignments,
+    filled,
+    measured_seconds,
+    ramp_seconds,
+    worker_seed,
+)
+from orchestrator.results import CaseResult, RunResult
+from orchestrator.store import Event, RunFolder
+from orchestrator.suites import Case
+
+CASE_FINISHED = "case.finished"
+CASE_ARMING = "case.arming"
+PREPARED = "prepare.finished"
+
+
+def expectation(plan: Plan, case: Case, *, prepared: bool) -> CaseExpectation:
+    """What a case was meant to be, for its checks. `prepared`: the plan's fill was finished."""
+    parts = assignments(plan, case)
+    groups: dict[str, list[str]] = {}
+    for part in parts:
+        groups.setdefault(part.group, []).append(part.worker.name)
+    limits = plan.thresholds
+    whole = all(len(filled(plan, p.worker)) == len(p.worker.targets) for p in parts)
+    return CaseExpectation(
+        case=case.id,
+        workers=tuple(part.worker.name for part in parts),
+        groups={name: tuple(workers) for name, workers in groups.items()},
+        runtime_s=measured_seconds(case) or None,
+        ramp_s=ramp_seconds(case),
+        reads=any(demand.does_read(part.profile) for part in parts),
+        preconditioned=whole and prepared,
+        thresholds=Thresholds(
+            runtime_share=limits.min_runtime / 100,
+            skew_s=limits.max_skew,
+            overlap=limits.min_overlap / 100,
+        ),
+    )
+
+
+def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Event]) -> CaseResult:
+    """Parse, merge and judge one case from what was collected of it."""
+    expected = expectation(plan, case, prepared=any(e.name == PREPARED for e in events))
+
+    def evidence() -> Iterator[WorkerEvidence]:
+        for name in expected.workers:
+            yield read_evidence(name, folder.raw(case.id, name))
+
+    return analyse_case(
+        expected,
+        evidence(),
+        policy_satisfied=lambda received, workers: received >= plan.policy.needed(workers),
+        t0=agreed_start(case.id, events),
+    )
+
+
+def agreed_start(case: str, events: Sequence[Event]) -> float | None:
+    """The case's T0 by the controller's clock: that of its last attempt; None before the first."""
+    instants = [
+        e.fields["t0"] for e in events if e.name == CASE_ARMING and e.fields["case"] == case
+    ]
+    return float(instants[-1]) if instants else None
+
+
+def finished_cases(events: Sequence[Event]) -> dict[str, str]:
+    """Cases that are over, with their outcome."""
+    return {e.fields["case"]: e.fields["outcome"] for e in events if e.name == CASE_FINISHED}
+
+
+def assess_run(plan: Plan, folder: RunFolder) -> RunResult:
+    """The whole result: every finished case of the plan, and where the figures come from."""
+    events = folder.events()
+    over = finished_cases(events)
+    cases = [assess_case(plan, case, folder, events) for case in plan.cases if case.id in over]
+    return RunResult(cases=tuple(cases), provenance=provenance(plan, folder, events))
+
+
+def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[str, Any]:
+    """Where a run's figures come from: plan, versions as the workers said them, targets, seeds."""
+    over = finished_cases(events)
+    return {
+        "run": plan.run,
+        "suite": plan.suite,
+        "hcio": plan.hcio,
+        "assessed_by": __version__,
+        "plan_sha256": plan.digest(),
+        "started": events[0].at if events else None,
+        "ended": events[-1].at if events else None,
+        "cases_planned": [case.id for case in plan.cases],
+        "cases_missing": [case.id for case in plan.cases if case.id not in over],
+        "seed": plan.seed,
+        "workers": {
+            worker.name: {
+                "address": "this machine" if plan.local else worker.host,
+                "group": worker.group,
+                "host": worker.host_label,
+                "datastore": worker.datastore,
+                "seed": worker_seed(plan.seed, index),
+                **_seen(folder, over, worker.name),
+            }
+            for index, worker in enumerate(plan.workers)
+        },
+    }
+
+
+def _seen(folder: RunFolder, cases: Sequence[str] | dict[str, str], worker: str) -> dict[str, Any]:
+    """What the worker itself said, from the last case in which it said something."""
+    for case in reversed(list(cases)):
+        ended = read_ended(folder.raw(case, worker) or {})
+        if ended is not None and ended.fio_version:
+            return {"fio_version": ended.fio_version, "targets": dict(ended.targets or {})}
+    return {"fio_version": None, "targets": {}}
