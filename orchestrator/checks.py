@@ -120,10 +120,10 @@ def worker_failures(evidence: WorkerEvidence, output: WorkerOutput | None) -> It
         yield "stopped before its end"
     elif ended.startswith("signal:"):
         yield f"fio was killed by signal {ended.removeprefix('signal:')}"
-    if output is not None:
-        yield from _output_failures(output)
+    found = [] if output is None else list(_output_failures(output))
+    yield from found
     if evidence.exit_status:
-        whole = " although the JSON is complete" if output is not None and output.complete else ""
+        whole = "" if output is None or found else " although the JSON is complete"
         yield f"exit status {evidence.exit_status}{whole}"
 
 

@@ -72,17 +72,18 @@ def _table(run: RunResult) -> list[str]:
     for case in run.cases:
         rows += _case_rows(case)
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    # A long case id gives way first; the figures never do.
-    spare = WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)
-    widths[0] = min(widths[0], max(12, spare))
-    lines = [_row(row, widths) for row in rows]
+    # A wide table takes narrower gaps first, then a long case id gives way; figures never do.
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= WIDTH else 1
+    spare = WIDTH - sum(widths[1:]) - gap * (len(widths) - 1)
+    widths[0] = min(widths[0], max(8, spare))
+    lines = [_row(row, widths, " " * gap) for row in rows]
     return [lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]]
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _row(cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
     shown = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - 1] + "~"
     left = {0, 1, len(cells) - 1}
-    return "  ".join(
+    return gap.join(
         cell.ljust(width) if column in left else cell.rjust(width)
         for column, (cell, width) in enumerate(zip((shown, *cells[1:]), widths, strict=True))
     ).rstrip()
@@ -90,14 +91,12 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _case_rows(case: CaseResult) -> Iterator[tuple[str, ...]]:
     skew, overlap = case.timing.skew_s, case.timing.overlap
-    verdict = case.verdict.value if case.outcome == "done" else case.outcome
-    if case.degraded:
-        verdict += ", degraded"
+    verdict: str = case.verdict.value if case.outcome == "done" else case.outcome
     once = (
-        latency_text(None if skew is None else skew * 1e9),
+        _cell(None if skew is None else skew * 1e9),
         _UNKNOWN if overlap is None else f"{overlap * 100:.1f} %",
         f"{case.received_workers}/{case.expected_workers}",
-        verdict,
+        verdict + ("*" if case.degraded else ""),
     )
     yield from _total_rows(case.case, case.total, once)
     for name, group in case.groups.items():
@@ -134,13 +133,19 @@ def _direction_cells(side: DirectionResult) -> tuple[str, ...]:
 
 
 def _latency_cells(latency: LatencyResult) -> tuple[str, ...]:
-    shown = (latency_text(latency.percentiles.get(key)) for key in _SHOWN)
-    return (latency_text(latency.mean), *shown, f"{latency.count:,}")
+    shown = (_cell(latency.percentiles.get(key)) for key in _SHOWN)
+    return (_cell(latency.mean), *shown, f"{latency.count:,}")
+
+
+def _cell(ns: float | None) -> str:
+    return latency_text(ns).replace(" ", "")
 
 
 def _legend(run: RunResult) -> Iterator[str]:
     yield "IOPS: total I/Os over the runtime, summed over workers. MB/s: 10^6 bytes a second."
     yield "Means are weighted by I/O count; percentiles are read from the summed histograms."
+    if any(case.degraded for case in run.cases):
+        yield "* degraded: some workers are missing, and the suite's policy allows it."
     kinds = sorted({latency.kind for latency in _latencies(run)} - {"sync"})
     names = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
     if kinds:
