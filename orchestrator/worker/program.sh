@@ -696,6 +696,7 @@ verb_fetch() { # CASE partial|whole
 
 verb_make_file() { # PATH SIZE
     path=$1 want=$2
+    [ -d "$BASE" ] || mkdir -p "$BASE" 2>/dev/null || fail base "can't make folder $BASE"
     check_base
     case $path in /*) ;; *) fail path "$path is not an absolute path" ;; esac
     dir=${path%/*}

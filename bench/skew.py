@@ -1,0 +1,128 @@
+"""P3: how far apart workers start, against plain shells told to wake at the same instant.
+
+All workers are on this machine (its clock is theirs), so a start's distance from T0 is exact. It is
+taken at the instant before fio is executed, as the worker's program records it.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.transport.base import Transport
+from orchestrator.transport.local import LocalTransport
+from orchestrator.worker.session import Worker
+from orchestrator.worker.stream import StagedCase
+
+CASE = "skew"
+JOB = b"[skew]\nioengine=null\nrw=randread\nsize=1m\nnumber_ios=1\n"
+AT_ONCE = 16
+#: Plain shells: what is left is measured by each one, then one sleep, then the instant is taken.
+PLAIN = (
+    "now=$(date +%s%N); left=$(({t0} - now)); s=$(printf '%d.%09d' $((left / 1000000000)) "
+    "$((left % 1000000000))); sleep $s; date +%s%N"
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Distances from T0 in milliseconds."""
+
+    late_ms: tuple[float, ...]
+
+    @property
+    def p99(self) -> float:
+        """99th percentile of the distance from the earliest start (nearest rank)."""
+        ordered = sorted(late - min(self.late_ms) for late in self.late_ms)
+        return ordered[math.ceil(0.99 * len(ordered)) - 1]
+
+    @property
+    def median_late(self) -> float:
+        """Median lateness."""
+        return sorted(self.late_ms)[len(self.late_ms) // 2]
+
+    def __str__(self) -> str:
+        return f"p99 {self.p99:.2f} ms, last minus first {max(self.late_ms) - min(self.late_ms):.2f} ms, median lateness {self.median_late:.2f} ms"
+
+
+def hcio_starts(transports: Sequence[Transport], base: str, lead_s: float) -> Spread:
+    """Start one case on every transport's worker at one instant."""
+    workers = [
+        Worker(transport, f"skew{index}", base=base) for index, transport in enumerate(transports)
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda w: w.stage([StagedCase(CASE, JOB)], check=False), workers))
+        t0 = time.time() + lead_s
+        replies = list(pool.map(lambda w: w.arm(CASE, t0=t0, deadline_s=60, attempt=1), workers))
+        late = [reply for reply in replies if not reply.armed]
+        if late:
+            raise SystemExit(f"{len(late)} workers were not armed in {lead_s} s: {late[0].answer}")
+        time.sleep(max(0.0, t0 - time.time()))
+        starts = list(pool.map(_started, workers))
+        list(pool.map(lambda w: w.clean(), workers))
+    return Spread(tuple((start - t0) * 1000 for start in starts))
+
+
+def _started(worker: Worker) -> float:
+    for _ in range(600):
+        state = worker.poll([CASE])[CASE]
+        if state.ending is not None:
+            if state.ending.started is None:
+                raise SystemExit(f"{worker.host} did not start: {state.ending}")
+            return state.ending.started
+        time.sleep(0.2)
+    raise SystemExit(f"{worker.host}: fio did not end: {state}")
+
+
+def plain_starts(count: int, lead_s: float) -> Spread:
+    """The same number of shells that sleep until the instant and take the time."""
+    t0 = time.time_ns() + int(lead_s * 1e9)
+    script = PLAIN.replace("{t0}", str(t0))
+    shells = [
+        subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    woke = [int(shell.communicate()[0]) for shell in shells]
+    return Spread(tuple((at - t0) / 1e6 for at in woke))
+
+
+def run(report: Callable[[str], None], *, rounds: int = 5) -> dict[str, float]:
+    """Print and return the figures: p99 over `rounds` rounds at 16, the ratio at 128."""
+    base = tempfile.mkdtemp(prefix="hcio-skew-")
+    try:
+        return _run(report, base, rounds)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _run(report: Callable[[str], None], base: str, rounds: int) -> dict[str, float]:
+    Path(base).chmod(0o700)
+    few = [LocalTransport(f"w{index}") for index in range(16)]
+    many = [LocalTransport(f"w{index}") for index in range(128)]
+    figures: dict[str, float] = {}
+    at_16 = [hcio_starts(few, base, 3.5) for _ in range(rounds)]
+    pooled = Spread(tuple(late for each in at_16 for late in each.late_ms))
+    figures["p99_ms_at_16"] = max(each.p99 for each in at_16)
+    report(f"16 workers, {rounds} rounds pooled: {pooled}")
+    report(f"16 workers, worst round: p99 {figures['p99_ms_at_16']:.2f} ms (goal < 10 ms)")
+    plain = [plain_starts(128, 5.0) for _ in range(3)]
+    ours = [hcio_starts(many, base, 10.0) for _ in range(3)]
+    figures["plain_p99_ms_at_128"] = sorted(each.p99 for each in plain)[1]
+    figures["p99_ms_at_128"] = sorted(each.p99 for each in ours)[1]
+    figures["ratio_at_128"] = figures["p99_ms_at_128"] / figures["plain_p99_ms_at_128"]
+    for name, spreads in (("plain shells", plain), ("hcio", ours)):
+        for spread in spreads:
+            report(f"128 {name}: {spread}")
+    report(f"128 workers: {figures['ratio_at_128']:.2f}x plain shells (goal <= 1.5x)")
+    return figures
+
+
+if __name__ == "__main__":
+    run(print)
