@@ -256,7 +256,7 @@ def _refusal(
             return (
                 f"the figures of {side.name} are invalid: {', '.join(codes) or 'no reason given'}"
             )
-    shape = [item.name for item in found if item.name.rsplit("/", 1)[-1] in SHAPE]
+    shape = [item.name for item in found if item.name.rsplit("/", 1)[-1].split(".")[0] in SHAPE]
     if shape and not rules.anyway:
         return f"the workload differs ({', '.join(shape)}): two different things were measured"
     return ""
@@ -411,7 +411,7 @@ class _Judge(Struct, frozen=True):
                 self.before[name], self.after[name], self.confidence, self.rules.between_runs
             )
         if len(pair.before) == len(pair.after) == 1:
-            why = "one run a side and no series: repeat the case to judge it"
+            why = "one run a side and no series"
             return Change(_ratio(pair), why=why)
         if pair.metric.is_rate:
             return welch_change(pair.before, pair.after, self.confidence)
@@ -438,7 +438,7 @@ class _Judge(Struct, frozen=True):
         threshold = self.rules.threshold
         if threshold is None or ratio is None or abs(ratio) < threshold:
             return "unknown", change.why
-        words = f"beyond the threshold of {threshold:.1%}, by the bare figures ({change.why})"
+        words = f"beyond the threshold, by the bare figures ({change.why})"
         return _direction(metric, ratio), words
 
 

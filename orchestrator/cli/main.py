@@ -20,8 +20,10 @@ Exit codes: 0 good; 1 a check, acceptance rule or comparison said no, or a case 
 
 #: name: (module, one line for the list), in the order of average work.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("orchestrator.cli.run", "Run a suite on workers, or on this machine."),
     "merge": ("orchestrator.cli.merge", "Merge plain fio outputs, one file a worker."),
     "size": ("orchestrator.cli.size", "Size an easy run, and show how each figure was derived."),
+    "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
     "schema": ("orchestrator.cli.catalog", "Print a JSON Schema: profile, suite or inventory."),
     "profiles": ("orchestrator.cli.catalog", "List the profiles there are."),
     "suites": ("orchestrator.cli.catalog", "List the suites there are."),

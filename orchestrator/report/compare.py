@@ -93,6 +93,8 @@ def _text_lines(comparison: Comparison) -> Iterator[str]:
         yield from _case_lines(case)
     yield ""
     yield _summary(comparison)
+    if count_verdicts(comparison)["unknown"]:
+        yield "next: repeat what is unknown, and name the repeats of a side together (A1,A2,A3,A4)"
 
 
 def _case_lines(case: CaseComparison) -> Iterator[str]:

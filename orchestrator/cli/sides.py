@@ -1,0 +1,79 @@
+"""Sides of a comparison, a matrix or an export from what the user names: runs and result files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.catalog import parse_document
+from orchestrator.compare import Observation, Side
+from orchestrator.conditions import case_conditions, run_conditions
+from orchestrator.errors import ConfigError, IncompatibleResults
+from orchestrator.repeats import group_repeats, split_repeat
+from orchestrator.results import RunResult, read_result
+from orchestrator.store import RunStore
+
+runs_option = click.option(
+    "--runs",
+    envvar="HCIO_RUNS",
+    default="runs",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where the runs are.",
+)
+
+
+def load_run(reference: str, runs: Path) -> tuple[RunResult, dict[str, Any], Path | None]:
+    """A run's result, its plan's data ({} for a bare result file), and its folder.
+
+    Raises StoreError when there is no such run, IncompatibleResults when it has no result.
+    """
+    if reference.endswith(".json") and Path(reference).is_file():
+        return read_result(Path(reference).read_bytes(), reference), {}, None
+    folder = RunStore(runs).find(reference)
+    text = folder.read_result()
+    if text is None:
+        raise IncompatibleResults(
+            f"{reference}: this run has no result yet",
+            means="it was not finished, or not collected",
+            next_step=f"`hcio collect {reference}`, or `hcio report {reference}`",
+        )
+    data = parse_document(folder.read_plan(), str(folder.path / "plan.yaml")).data
+    plan = data if isinstance(data, dict) else {}
+    return read_result(text.encode(), reference), plan, folder.path
+
+
+def load_side(references: str, runs: Path) -> Side:
+    """One side: a run, or several runs of the same thing (`A1,A2,A3`), whose cases are repeats."""
+    names = [name.strip() for name in references.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("a side without a run", next_step="name a run, or several as A1,A2,A3")
+    cases: dict[str, tuple[Observation, ...]] = {}
+    conditions: list[Mapping[str, Any]] = []
+    details: dict[str, dict[str, Any]] = {}
+    for name in names:
+        run, plan, folder = load_run(name, runs)
+        conditions.append(run_conditions(plan, run.provenance))
+        for case_id, fields in case_conditions(plan).items():
+            details.setdefault(split_repeat(case_id)[0], fields)
+        for case, repeats in group_repeats(run.cases).items():
+            seen = tuple(Observation(r, _series(folder, r.case)) for r in repeats)
+            cases[case] = cases.get(case, ()) + seen
+    return Side(", ".join(names), cases, _merged(conditions), details)
+
+
+def _series(folder: Path | None, case: str) -> dict[str, list[float]]:
+    """The windows of a case by metric name; empty where the run kept no series."""
+    return {}
+
+
+def _merged(several: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Conditions of several runs; where they differ all values are said."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for conditions in several for name in conditions):
+        values = list(dict.fromkeys(str(conditions.get(name)) for conditions in several))
+        found[name] = several[0].get(name) if len(values) == 1 else " and ".join(values)
+    return found
