@@ -1,0 +1,44 @@
+"""`hcio matrix`: configurations down, workloads across."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.sides import load_run, runs_option
+from orchestrator.matrix import Row, build_matrix
+from orchestrator.report.matrix import matrix_document, render_matrix, render_matrix_markdown
+
+
+@click.command("matrix")
+@click.argument("references", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@runs_option
+def matrix_command(references: tuple[str, ...], form: str, as_json: bool, runs: Path) -> int:
+    """Lay out RUNs: one row a run, one column a workload, each cell in the unit that fits.
+
+    RUN may carry a name for its row: NAME=RUN ("4 SSD, RAID-5=20260101-1200"). Runs of one name
+    are repeats of one configuration.
+    """
+    rows = []
+    for reference in references:
+        name, _, run = reference.rpartition("=")
+        result, _, _ = load_run(run, runs)
+        rows.append(Row(name or run, result.cases))
+    matrix = build_matrix(rows)
+    if as_json or form == "json":
+        click.echo(json.dumps(matrix_document(matrix), indent=1, allow_nan=False))
+    elif form == "markdown":
+        click.echo(render_matrix_markdown(matrix), nl=False)
+    else:
+        click.echo(render_matrix(matrix), nl=False)
+    return 0
