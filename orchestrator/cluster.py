@@ -20,9 +20,9 @@ DEFAULT_MEMORY: Final = 8 * 2**30
 DEFAULT_DISKS: Final = 8
 DEFAULT_DISK_SIZE: Final = 10 * 2**30
 
-#: vSphere's own limits: 4 controllers of a kind; 15 disks on a PVSCSI one, unit 7 being its own,
-#: and 15 on an NVMe one, which every ESXi since 6.5 takes.
-CONTROLLERS: Final = 4
+#: vSphere's own limits: 4 controllers of a kind, of which the first is left to the image; 15 disks
+#: on each (a PVSCSI one's unit 7 is the controller itself).
+CONTROLLERS: Final = 3
 DISKS_PER_CONTROLLER: Final = 15
 
 #: cloud-init keys that hcio writes itself; a user's own value would break the pinned connection.

@@ -14,6 +14,15 @@ Power = Literal["on", "off", "suspended"]
 ControllerKind = Literal["pvscsi", "nvme", "other"]
 
 
+#: A mark's instance before the VM's own is known.
+NEW = "new"
+
+#: extraConfig entries of hcio's own: the mark, the image's identity, the keys of the image's disks,
+#: and the hash of the cloud-init data.
+MARK, IMAGE, IMAGE_DISKS, SEED = "hcio.mark", "hcio.image", "hcio.image_disks", "hcio.seed"
+SETTINGS = (MARK, IMAGE, IMAGE_DISKS, SEED)
+
+
 @dataclass(frozen=True)
 class About:
     """What the vCenter says of itself."""
@@ -86,12 +95,14 @@ class Site:
 @dataclass(frozen=True)
 class Mark:
     """What makes an object ours. `instance` is the VM's own instance UUID: a copy that somebody
-    makes of a worker carries the mark but not the UUID, and so is not ours."""
+    makes of a worker carries the mark but not the UUID, and so is not ours. While a VM is being
+    made its UUID isn't known yet, and NEW stands there."""
 
     deployment: str
     name: str
     role: Literal["worker", "image"]
-    instance: str
+    worker: str
+    instance: str = NEW
 
 
 @dataclass(frozen=True)
@@ -157,16 +168,25 @@ class Machine:
     settings: Mapping[str, str] = field(default_factory=dict)
     snapshot: str | None = None
     policy: str | None = None
+    controllers: tuple[tuple[ControllerKind, int], ...] = ()
+
+    def belongs_to(self, deployment: str) -> bool:
+        """Whether this is a VM that the deployment made; a copy of one is not."""
+        mark = self.mark
+        return (
+            mark is not None
+            and mark.deployment == deployment
+            and mark.instance in (NEW, self.instance)
+        )
 
 
 @dataclass(frozen=True)
 class CloneOrder:
-    """A clone to be made, switched off, marked from its first moment."""
+    """A clone to be made, marked from its first moment. An instant one runs when it is made."""
 
     source: str
     name: str
     kind: Literal["full", "linked", "instant"]
-    mark: Mark
     folder: str
     pool: str
     host: str
@@ -176,6 +196,7 @@ class CloneOrder:
     settings: Mapping[str, str]
     snapshot: str | None = None
     policy: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,7 +249,10 @@ class VSphere(Protocol):
     def about(self) -> About: ...
 
     def site(self, datacenter: str, cluster: str, *, pool: str | None, folder: str | None) -> Site:
-        """Find the place. NotFoundInVCenter names what is missing or there twice."""
+        """Find the place. NotFoundInVCenter names what is missing or there twice.
+
+        `pool` and `folder` are names or paths; None is the cluster's or datacenter's own root.
+        """
         ...
 
     def policies(self) -> dict[str, str]:
@@ -251,19 +275,19 @@ class VSphere(Protocol):
         """The template or VM to be cloned, by name or path."""
         ...
 
-    def clone(self, order: CloneOrder, *, deadline: float) -> str:
+    def clone(self, order: CloneOrder, *, timeout: float) -> str:
         """Clone and return the new VM's ref."""
         ...
 
-    def change(self, ref: str, change: Change, *, deadline: float) -> None:
+    def change(self, ref: str, change: Change, *, timeout: float) -> None:
         """Reconfigure a VM in one task."""
         ...
 
-    def power(self, ref: str, wanted: Literal["on", "off"], *, deadline: float) -> None:
+    def power(self, ref: str, wanted: Literal["on", "off"], *, timeout: float) -> None:
         """Switch on or off; a VM that is so already is left alone."""
         ...
 
-    def destroy(self, ref: str, *, deadline: float) -> None:
+    def destroy(self, ref: str, *, timeout: float) -> None:
         """Remove a VM and its disks; a VM that is gone already is no error."""
         ...
 
@@ -285,20 +309,20 @@ class VSphere(Protocol):
         """The cluster's keep-apart rules."""
         ...
 
-    def set_rule(self, site: Site, rule: Rule, *, deadline: float) -> None:
+    def set_rule(self, site: Site, rule: Rule, *, timeout: float) -> None:
         """Make or replace the keep-apart rule of that name; no machines removes it."""
         ...
 
-    def pin(self, site: Site, refs: Sequence[str], *, deadline: float) -> None:
+    def pin(self, site: Site, refs: Sequence[str], *, timeout: float) -> None:
         """Switch automatic migration off for these VMs."""
         ...
 
-    def import_ovf(self, site: Site, ovf: str, order: CloneOrder, *, deadline: float) -> str:
+    def import_ovf(self, site: Site, ovf: str, order: CloneOrder, *, timeout: float) -> str:
         """Upload an OVF or OVA as the VM that `order` describes (its source is not used)."""
         ...
 
     def deploy_item(
-        self, site: Site, library: str, item: str, order: CloneOrder, *, deadline: float
+        self, site: Site, library: str, item: str, order: CloneOrder, *, timeout: float
     ) -> str:
         """Deploy a content library's item as the VM that `order` describes."""
         ...
