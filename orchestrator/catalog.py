@@ -28,6 +28,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 #: More nodes than this is no configuration but a bomb of aliases.
 MAX_NODES: Final = 200_000
+_TAGS: Final = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null")
+)
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 
@@ -58,6 +61,7 @@ class Document:
     data: Any = None
     lines: dict[DataPath, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    readable: bool = True
 
     def line_of(self, path: DataPath) -> int | None:
         """The line of a path, or of the nearest thing around it."""
@@ -68,6 +72,8 @@ class Document:
     def validate(self, model: type[_Model]) -> _Model:
         """The document as a model; InputError lists all problems with their lines."""
         problems = list(self.problems)
+        if not self.readable:
+            raise InputError(problems)
         try:
             result = model.model_validate({} if self.data is None else self.data)
         except ValidationError as error:
@@ -90,8 +96,10 @@ def parse_document(text: str, file: str) -> Document:
         line = None if mark is None else mark.line + 1
         what = f"not YAML: {error.problem or error.context or 'unreadable'}"
         document.problems.append(Problem(file, line, "", what))
+        document.readable = False
     except (yaml.YAMLError, ValueError) as error:
         document.problems.append(Problem(file, None, "", f"not YAML: {error}"))
+        document.readable = False
     finally:
         loader.dispose()
     return document
@@ -107,8 +115,10 @@ class _Reader:
         self.count = 0
 
     def read(self, node: yaml.Node, path: DataPath) -> Any:
-        """The node's data; ValueError for an alias that holds itself, or too many nodes."""
+        """The node's data; ValueError for an alias that holds itself, too many nodes, or a tag."""
         self.count += 1
+        if node.tag not in _TAGS:
+            raise ValueError(f"the tag {node.tag} is not known here")
         if id(node) in self.open or self.count > MAX_NODES:
             raise ValueError("an alias contains itself, or aliases multiply without end")
         self.document.lines.setdefault(path, node.start_mark.line + 1)
