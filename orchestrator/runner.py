@@ -92,6 +92,7 @@ class Conductor:
         self.fleet = fleet
         self.lab = lab
         self.mode = mode
+        self._named: set[str] = set()
 
     def conduct(self) -> RunResult | None:
         """Walk the plan to its end and return the result; None when it was left running (detached,
@@ -394,11 +395,12 @@ class Conductor:
         broken = self.fleet.broken()
         total = len(self.plan.workers)
         needed = self.plan.policy.needed(total)
-        for name, reason in broken.items():
-            self._say(f"{name} is left out: {reason}", warning=True)
         if total - len(broken) < needed:
             self.folder.record("run.broken", step=step, broken=broken)
             raise NotEnoughWorkers(step, broken, needed, total)
+        for name in broken.keys() - self._named:
+            self._named.add(name)
+            self._say(f"{name} is left out: {broken[name]}", warning=True)
 
     def _seeds(self) -> dict[str, int]:
         return {

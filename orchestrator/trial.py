@@ -196,6 +196,7 @@ class Trial:
         # A worker that did not answer may be armed all the same: it is watched like the others.
         self.watched.silent = {n: e for n, e in answers.errors.items() if unreachable(e)}
         self.fleet.mark_broken({n: e for n, e in answers.errors.items() if not unreachable(e)})
+        self.watched.states = {name: reply.state for name, reply in answers.results.items()}
         late = []
         for name, reply in answers.results.items():
             if reply.answer == "late":
@@ -324,10 +325,13 @@ class Trial:
         """
         self.lab.report(Snapshot(self.spec.case, self.spec.position, self.spec.cases, "collect"))
         names = [n for n in self.fleet.alive(self.spec.workers) if n not in skip]
+        unknown = [n for n in names if not self.watched.over(n)]
+        self.watched.take(self.fleet.poll(unknown, self.spec.case))
         reached = [n for n in names if self._worth_fetching(n)]
 
         def keep(name: str, fetched: Fetched) -> None:
-            self._keep(self._ended(name, fetched.state, clocks.get(name)), fetched.files)
+            state = self.watched.states.get(name, fetched.state)
+            self._keep(self._ended(name, state, clocks.get(name)), fetched.files)
 
         answers = self.fleet.fetch(reached, self.spec.case, keep)
         for name in self.spec.workers:

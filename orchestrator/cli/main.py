@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("orchestrator.cli.merge", "Merge plain fio outputs, one file a worker."),
     "size": ("orchestrator.cli.size", "Size an easy run, and show how each figure was derived."),
     "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
+    "accept": ("orchestrator.cli.accept", "Hold acceptance rules against a run."),
     "matrix": ("orchestrator.cli.matrix", "Configurations down, workloads across."),
     "schema": ("orchestrator.cli.catalog", "Print a JSON Schema: profile, suite or inventory."),
     "profiles": ("orchestrator.cli.catalog", "List the profiles there are."),
