@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
-
-from orchestrator.results import CaseResult
+from typing import Final, Protocol, TypeVar
 
 _REPEAT: Final = re.compile(r"(?P<case>.+)\.repeat=(?P<number>[1-9]\d*)")
+
+
+class Named(Protocol):
+    """A case's result, as far as it matters here."""
+
+    @property
+    def case(self) -> str:
+        """The case's id."""
+
+
+Case = TypeVar("Case", bound=Named)
 
 
 def repeat_id(case: str, number: int) -> str:
@@ -26,9 +35,9 @@ def split_repeat(case_id: str) -> tuple[str, int | None]:
     return (case_id, None) if match is None else (match["case"], int(match["number"]))
 
 
-def group_repeats(cases: Iterable[CaseResult]) -> Mapping[str, tuple[CaseResult, ...]]:
+def group_repeats(cases: Iterable[Case]) -> Mapping[str, tuple[Case, ...]]:
     """Case to its repeats, in the order in which they come."""
-    found: dict[str, list[CaseResult]] = {}
+    found: dict[str, list[Case]] = {}
     for case in cases:
         found.setdefault(split_repeat(case.case)[0], []).append(case)
     return {case: tuple(repeats) for case, repeats in found.items()}
