@@ -35,6 +35,9 @@ _TO_NUMBERS = bytes(
     byte if chr(byte) in "0123456789," else 44 if chr(byte) == ":" else _STRANGE[0]
     for byte in range(256)
 )
+#: Stands between two histograms in one text: a key above every bin's value, and no samples.
+_FENCE_KEY = 1 << 60
+_FENCE = b",%d,0," % _FENCE_KEY
 _SHOWN_TEXT = 500
 
 
@@ -48,7 +51,7 @@ class _Latency(Struct, gc=False):
     bins: Raw = Raw()
 
 
-class _Direction(Struct):
+class _Direction(Struct, gc=False):
     io_bytes: int | float | None = None
     bw_bytes: float | None = None
     iops: float | None = None
@@ -60,11 +63,11 @@ class _Direction(Struct):
     clat_ns: _Latency | None = None
 
 
-class _Sync(Struct):
+class _Sync(Struct, gc=False):
     lat_ns: _Latency | None = None
 
 
-class _Job(Struct, rename={"options": "job options"}):
+class _Job(Struct, gc=False, rename={"options": "job options"}):
     jobname: str
     error: int = 0
     hostname: str | None = None
@@ -77,7 +80,7 @@ class _Job(Struct, rename={"options": "job options"}):
     latency_target: int | float | None = None
 
 
-class _Document(Struct, rename={"version": "fio version", "options": "global options"}):
+class _Document(Struct, gc=False, rename={"version": "fio version", "options": "global options"}):
     version: str = ""
     options: Raw = Raw()
     jobs: list[_Job] = []
@@ -229,7 +232,7 @@ class _Builder:
         if entry.hostname:
             host = entry.hostname if entry.port is None else f"{entry.hostname}:{entry.port}"
         own = _options(entry.options)
-        trim = self._direction(entry, "trim", entry.trim)
+        trim = entry.trim
         return Job(
             name=entry.jobname,
             host=host,
@@ -237,7 +240,9 @@ class _Builder:
             options={**self._shared, **own} if self._shared else own,
             read=self._direction(entry, "read", entry.read),
             write=self._direction(entry, "write", entry.write),
-            trim=trim if trim is not None and trim.ios else None,
+            trim=self._direction(entry, "trim", trim)
+            if trim is not None and trim.total_ios
+            else None,
             sync=None if entry.sync is None else self._latency(entry.sync.lat_ns),
             latency_target_ns=_whole(entry.latency_target) or None,
         )
@@ -249,7 +254,6 @@ class _Builder:
             self.notes.append(
                 Note("rate-unknown", f"job {entry.jobname!r}: {name} IOPS is not a finite number")
             )
-        where = f"job {entry.jobname!r}: {name}"
         return Direction(
             ios=_whole(wire.total_ios),
             bytes=_whole(wire.io_bytes),
@@ -258,12 +262,12 @@ class _Builder:
             runtime_ms=_finite(wire.runtime),
             iops_mean=_finite(wire.iops_mean),
             iops_samples=wire.iops_samples,
-            lat=self._believed(wire.lat_ns, wire.runtime, f"{where} lat"),
-            clat=self._believed(wire.clat_ns, wire.runtime, f"{where} clat"),
+            lat=self._believed(wire.lat_ns, wire.runtime, (entry.jobname, name, "lat")),
+            clat=self._believed(wire.clat_ns, wire.runtime, (entry.jobname, name, "clat")),
         )
 
     def _believed(
-        self, wire: _Latency | None, runtime_ms: float | None, where: str
+        self, wire: _Latency | None, runtime_ms: float | None, where: tuple[str, str, str]
     ) -> Latency | None:
         """The latency, unless its mean is longer than the job ran."""
         latency = self._latency(wire)
@@ -271,9 +275,10 @@ class _Builder:
             return latency
         if latency.mean <= (runtime_ms + _RUNTIME_SLACK_MS) * 1e6:
             return latency
+        job, side, kind = where
         text = (
-            f"{where}: a mean of {latency.mean / 1e9:.3g} s exceeds the runtime of "
-            f"{runtime_ms / 1000:g} s; rejected"
+            f"job {job!r}: {side} {kind}: a mean of {latency.mean / 1e9:.3g} s exceeds the "
+            f"runtime of {runtime_ms / 1000:g} s; rejected"
         )
         self.notes.append(Note("impossible-latency", text))
         return None
@@ -301,22 +306,26 @@ def _histograms(texts: list[bytes]) -> list[Histogram] | None:
 
     One pass for all of them, over the bare text: it is digits and separators only.
     """
-    bare = b",".join(texts).translate(_TO_NUMBERS, _SPACES)
+    bare = _FENCE.join(texts).translate(_TO_NUMBERS, _SPACES)
     if _STRANGE in bare:
         return None
     numbers = np.fromstring(bare, dtype=np.int64, sep=",")
-    sizes = [text.count(b":") for text in texts]
-    if len(numbers) != 2 * sum(sizes):
+    if len(numbers) % 2:
         return None
-    places = bin_indexes(numbers[0::2])
-    counts = numbers[1::2].copy()
-    if (np.diff(places) <= 0).sum() >= len(texts):
+    keys, counts = numbers.reshape(-1, 2).T.copy()
+    fences = np.flatnonzero(keys == _FENCE_KEY).tolist()
+    if len(fences) != len(texts) - 1:
         return None
-    histograms, start = [], 0
-    for size in sizes:
-        histograms.append(Histogram(places[start : start + size], counts[start : start + size]))
-        start += size
-    return histograms
+    # Keys rise within a histogram; a fence is above all, so only the step after it falls.
+    if np.count_nonzero(keys[1:] <= keys[:-1]) > len(fences):
+        return None
+    places = bin_indexes(keys)
+    starts = [0, *(fence + 1 for fence in fences)]
+    ends = [*fences, len(keys)]
+    return [
+        Histogram(places[start:end], counts[start:end])
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _options(raw: Raw) -> dict[str, str]:

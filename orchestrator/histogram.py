@@ -46,10 +46,13 @@ def bin_indexes(ns: Counts) -> Counts:
     """Return the bin of each latency in ns; what is too long lands in the last bin."""
     # A float64 holds exponent and the six leading mantissa bits side by side: exactly fio's
     # group and bin from 64 ns up. Exponent bias 1023; group 1 starts at 2**6.
-    bits = ns.astype(np.float64).view(np.int64) >> (52 - 6)
-    wide = bits - (1023 + 5) * GROUP_BINS
-    clipped: Counts = np.minimum(np.where(ns < GROUP_BINS, ns, wide), BINS - 1)
-    return clipped
+    places: Counts = ns.astype(np.float64).view(np.int64)
+    places >>= 52 - 6
+    places -= (1023 + 5) * GROUP_BINS
+    small = ns < GROUP_BINS
+    if small.any():
+        places[small] = ns[small]
+    return np.minimum(places, BINS - 1, out=places)
 
 
 def percent_key(percent: float) -> str:

@@ -17,7 +17,7 @@ DIRECTIONS = ("read", "write", "trim")
 DEFAULT_OPTIONS: Mapping[str, str] = {"rw": "read", "bs": "4k", "iodepth": "1", "numjobs": "1"}
 
 
-class Latency(Struct, frozen=True):
+class Latency(Struct, frozen=True, gc=False):
     """One latency of one job: moments in ns, percentiles as printed, bins where there are any."""
 
     count: int
@@ -30,7 +30,7 @@ class Latency(Struct, frozen=True):
     histogram: Histogram | None
 
 
-class Direction(Struct, frozen=True):
+class Direction(Struct, frozen=True, gc=False):
     """Reads, writes or trims of one job. `iops` and `bytes_per_s` are totals over its runtime."""
 
     ios: int | None
@@ -44,7 +44,7 @@ class Direction(Struct, frozen=True):
     clat: Latency | None = None
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, gc=False):
     """One entry of fio's output: a job, or a group of jobs under its first one's name."""
 
     name: str
@@ -87,14 +87,14 @@ class Job(Struct, frozen=True):
         )
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, gc=False):
     """Something about an output that a reader of its figures must know."""
 
     code: str
     text: str
 
 
-class WorkerOutput(Struct, frozen=True):
+class WorkerOutput(Struct, frozen=True, gc=False):
     """Everything that one worker's fio said."""
 
     fio_version: str

@@ -139,7 +139,6 @@ class DirectionSum:
     bytes: int | None = 0
     iops: float | None = 0.0
     bytes_per_s: float | None = 0.0
-    parts: int = 0
     #: workers that did any I/O in this direction
     active: int = 0
     lat: LatencySum = field(default_factory=LatencySum)
@@ -157,14 +156,12 @@ class DirectionSum:
 
     def add_sum(self, other: DirectionSum) -> None:
         """Add another worker's sum."""
-        if other.parts:
-            self._add_rates(other)
-            self.active += other.active
-            self.lat.add_sum(other.lat)
-            self.clat.add_sum(other.clat)
+        self._add_rates(other)
+        self.active += other.active
+        self.lat.add_sum(other.lat)
+        self.clat.add_sum(other.clat)
 
     def _add_rates(self, other: Direction | DirectionSum) -> None:
-        self.parts += 1
         self.ios = None if self.ios is None or other.ios is None else self.ios + other.ios
         self.bytes = None if self.bytes is None or other.bytes is None else self.bytes + other.bytes
         self.iops = None if self.iops is None or other.iops is None else self.iops + other.iops
@@ -189,28 +186,40 @@ class DirectionSum:
 class Sum:
     """The figures of a job, a worker, a group or a case, while they are being added."""
 
-    read: DirectionSum = field(default_factory=DirectionSum)
-    write: DirectionSum = field(default_factory=DirectionSum)
-    trim: DirectionSum = field(default_factory=DirectionSum)
-    sync: LatencySum = field(default_factory=LatencySum)
+    read: DirectionSum | None = None
+    write: DirectionSum | None = None
+    trim: DirectionSum | None = None
+    sync: LatencySum | None = None
 
     def add_job(self, job: Job) -> None:
         """Add one entry of a worker's output."""
         if job.read is not None:
+            self.read = self.read or DirectionSum()
             self.read.add(job.read)
         if job.write is not None:
+            self.write = self.write or DirectionSum()
             self.write.add(job.write)
         if job.trim is not None:
+            self.trim = self.trim or DirectionSum()
             self.trim.add(job.trim)
         if job.sync is not None:
+            self.sync = self.sync or LatencySum()
             self.sync.add(job.sync)
 
     def add_worker(self, worker: Sum) -> None:
         """Add a whole worker."""
-        self.read.add_sum(worker.read)
-        self.write.add_sum(worker.write)
-        self.trim.add_sum(worker.trim)
-        self.sync.add_sum(worker.sync)
+        if worker.read is not None:
+            self.read = self.read or DirectionSum()
+            self.read.add_sum(worker.read)
+        if worker.write is not None:
+            self.write = self.write or DirectionSum()
+            self.write.add_sum(worker.write)
+        if worker.trim is not None:
+            self.trim = self.trim or DirectionSum()
+            self.trim.add_sum(worker.trim)
+        if worker.sync is not None:
+            self.sync = self.sync or LatencySum()
+            self.sync.add_sum(worker.sync)
 
 
 def merge_jobs(jobs: Iterable[Job]) -> tuple[Sum, dict[str, JobResult], TotalResult]:
@@ -263,10 +272,10 @@ def finish(sums: Sequence[Sum], *, whole: bool = False) -> list[TotalResult]:
     latencies: list[tuple[str, LatencySum, int]] = []
     for total in sums:
         for direction in (total.read, total.write, total.trim):
-            if direction.parts:
+            if direction is not None:
                 for kind, latency in direction.kinds()[: 2 if whole else 1]:
                     latencies.append((kind, latency, direction.active))
-        if total.sync.samples:
+        if total.sync is not None:
             latencies.append(("sync", total.sync, 0))
     results = _latency_results(latencies, keep_bins=whole)
     return [
@@ -281,9 +290,9 @@ def finish(sums: Sequence[Sum], *, whole: bool = False) -> list[TotalResult]:
 
 
 def _direction_result(
-    part: DirectionSum, results: Mapping[int, LatencyResult], *, whole: bool
+    part: DirectionSum | None, results: Mapping[int, LatencyResult], *, whole: bool
 ) -> DirectionResult | None:
-    if not part.parts:
+    if part is None:
         return None
     kinds = [results.get(id(latency)) for _, latency in part.kinds()]
     return DirectionResult(

@@ -32,7 +32,7 @@ Outcome = Literal["done", "failed", "broken", "skipped"]
 VerdictValue = Literal["valid", "unknown", "invalid"]
 
 
-class LatencyResult(Struct, frozen=True, kw_only=True):
+class LatencyResult(Struct, frozen=True, kw_only=True, gc=False):
     """Latency in ns of one kind (`lat` total, `clat` completion, `sync` flushes)."""
 
     kind: str
@@ -51,7 +51,7 @@ class LatencyResult(Struct, frozen=True, kw_only=True):
     bins: Mapping[int, int] | None = None
 
 
-class DirectionResult(Struct, frozen=True, kw_only=True):
+class DirectionResult(Struct, frozen=True, kw_only=True, gc=False):
     """Reads, writes or trims. Rates are totals over the runtime, summed."""
 
     ios: int | None
@@ -63,7 +63,7 @@ class DirectionResult(Struct, frozen=True, kw_only=True):
     other_latency_ns: LatencyResult | None = None
 
 
-class TotalResult(Struct, frozen=True, kw_only=True):
+class TotalResult(Struct, frozen=True, kw_only=True, gc=False):
     """The figures of a job, a worker, a group or a case. `sync` is never part of `write`."""
 
     read: DirectionResult | None = None
@@ -72,7 +72,7 @@ class TotalResult(Struct, frozen=True, kw_only=True):
     sync: LatencyResult | None = None
 
 
-class JobResult(Struct, frozen=True, kw_only=True):
+class JobResult(Struct, frozen=True, kw_only=True, gc=False):
     """One of fio's jobs; `entries` of the same name were added up."""
 
     read: DirectionResult | None = None
@@ -85,7 +85,7 @@ class JobResult(Struct, frozen=True, kw_only=True):
     mixed_group: bool = False
 
 
-class Reason(Struct, frozen=True, kw_only=True):
+class Reason(Struct, frozen=True, kw_only=True, gc=False):
     """Why a figure is or isn't to be trusted, with the threshold, the evidence, the next step."""
 
     code: str
@@ -97,14 +97,14 @@ class Reason(Struct, frozen=True, kw_only=True):
     next_step: str | None = None
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True, kw_only=True, gc=False):
     """valid, unknown or invalid: the worst of the reasons. Notes don't lower it."""
 
     value: VerdictValue
     reasons: tuple[Reason, ...] = ()
 
 
-class WorkerTiming(Struct, frozen=True, kw_only=True):
+class WorkerTiming(Struct, frozen=True, kw_only=True, gc=False):
     """One worker's instants in the controller's clock, seconds since the epoch."""
 
     started: float | None = None
@@ -115,7 +115,7 @@ class WorkerTiming(Struct, frozen=True, kw_only=True):
     clock_uncertainty_s: float | None = None
 
 
-class WorkerResult(Struct, frozen=True, kw_only=True):
+class WorkerResult(Struct, frozen=True, kw_only=True, gc=False):
     """One worker's part. `counted` says whether the totals hold it."""
 
     outcome: Outcome
@@ -134,7 +134,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
     timing: WorkerTiming = WorkerTiming()
 
 
-class GroupResult(Struct, frozen=True, kw_only=True):
+class GroupResult(Struct, frozen=True, kw_only=True, gc=False):
     """A group of workers that ran the same profile."""
 
     expected_workers: int
@@ -142,7 +142,7 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     total: TotalResult | None = None
 
 
-class Timing(Struct, frozen=True, kw_only=True):
+class Timing(Struct, frozen=True, kw_only=True, gc=False):
     """How simultaneous a case was, in seconds by the controller's clock."""
 
     t0: float | None = None
@@ -156,7 +156,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     runtime_s: float | None = None
 
 
-class CaseResult(Struct, frozen=True, kw_only=True):
+class CaseResult(Struct, frozen=True, kw_only=True, gc=False):
     """One case: what was expected, what came, the total, and whether to believe it."""
 
     case: str
@@ -173,7 +173,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, frozen=True, kw_only=True, gc=False):
     """A whole run."""
 
     cases: tuple[CaseResult, ...]

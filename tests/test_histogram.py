@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.histogram import (
@@ -45,12 +45,14 @@ def test_a_bin_value_lies_in_its_own_bin() -> None:
     assert bin_indexes(VALUES).tolist() == list(range(BINS))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**40))
 def test_index_follows_fio(value: int) -> None:
     """Any latency lands in the bin that fio's shifts give."""
     assert bin_indexes(np.array([value], dtype=np.int64))[0] == fio_index(value)
 
 
+@settings(deadline=None)
 @given(latencies, latencies, latencies)
 def test_addition_has_no_order(a: list[int], b: list[int], c: list[int]) -> None:
     """Adding is associative, commutative, and the same as counting all samples at once."""
@@ -59,6 +61,7 @@ def test_addition_has_no_order(a: list[int], b: list[int], c: list[int]) -> None
     assert (x + y + z).count == len(a + b + c)
 
 
+@settings(deadline=None)
 @given(latencies, st.sampled_from([1.0, 50.0, 95.0, 99.0, 99.9]))
 def test_percentile_is_within_half_a_bin_of_the_nearest_rank(ns: list[int], p: float) -> None:
     """A percentile of a histogram is off by at most 0.8 % from that of the samples."""
@@ -68,6 +71,7 @@ def test_percentile_is_within_half_a_bin_of_the_nearest_rank(ns: list[int], p: f
     assert abs(found - truth) <= 0.008 * truth + 1
 
 
+@settings(deadline=None)
 @given(latencies)
 def test_percentiles_rise_and_stay_below_the_maximum(ns: list[int]) -> None:
     """Higher percentiles are never lower, and none exceeds the true maximum when capped."""
@@ -77,6 +81,7 @@ def test_percentiles_rise_and_stay_below_the_maximum(ns: list[int]) -> None:
     assert all(value is not None and value <= max(ns) for value in values)
 
 
+@settings(deadline=None)
 @given(latencies)
 def test_bins_round_trip(ns: list[int]) -> None:
     """fio's form and back is the same histogram."""
@@ -84,6 +89,7 @@ def test_bins_round_trip(ns: list[int]) -> None:
     assert Histogram.of(histogram.bins()) == histogram
 
 
+@settings(deadline=None)
 @given(st.lists(latencies, min_size=1, max_size=5))
 def test_rows_agree_with_single_histograms(parts: list[list[int]]) -> None:
     """Percentiles of many histograms at once are those of each alone."""
@@ -92,6 +98,7 @@ def test_rows_agree_with_single_histograms(parts: list[list[int]]) -> None:
     assert rows.tolist() == [[h.percentile(50.0), h.percentile(99.9)] for h in histograms]
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 100.0), st.integers(1, 10**12))
 def test_rank_is_exact(percent: float, count: int) -> None:
     """The rank is the ceiling of p/100 * N in exact arithmetic."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -159,6 +159,7 @@ def job(name: str, ns: list[int], kind: str = "lat") -> Job:
 samples = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(samples, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_a_merge_is_the_statistics_of_all_samples(workers: list[list[list[int]]]) -> None:
     """Counts, extremes, mean and deviation are those of all samples thrown together."""
@@ -178,6 +179,7 @@ def test_a_merge_is_the_statistics_of_all_samples(workers: list[list[list[int]]]
     assert Histogram.of(found.bins or {}) == Histogram.of_samples(everything)
 
 
+@settings(deadline=None)
 @given(st.lists(samples, min_size=2, max_size=6), st.randoms())
 def test_the_order_of_workers_does_not_matter(workers: list[list[int]], chance: Any) -> None:
     """Any order gives the same counts and percentiles, and the same mean to rounding."""
