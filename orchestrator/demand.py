@@ -216,7 +216,8 @@ def deal(shares: Sequence[int], targets: int) -> list[int] | None:
         if sum(counts) < limit and counts[i] < wanted[i]:
             counts[i] += 1
     while sum(counts) > targets:
-        counts[max(range(len(counts)), key=lambda i: (counts[i] - wanted[i], counts[i]))] -= 1
+        spare = [i for i in range(len(counts)) if counts[i] > 1]
+        counts[max(spare, key=lambda i: (counts[i] - wanted[i], counts[i]))] -= 1
     return counts
 
 

@@ -208,3 +208,8 @@ def test_lint_of_a_shape():
         "depth-of-a-synchronous-engine",
         "latency-off",
     ]
+
+
+def test_small_shares_keep_their_one_target():
+    """Where small shares need more than their part, the large ones give, never the small."""
+    assert deal([93, 1, 1, 1, 1, 1, 1, 1], 9) == [2, 1, 1, 1, 1, 1, 1, 1]
