@@ -20,7 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from orchestrator.errors import InputError, Problem
 from orchestrator.problems import nearest, problems_of
 from orchestrator.profiles import Profile, override_profile
+from orchestrator.repeats import repeat_id
 from orchestrator.shapes import Name
+from orchestrator.statistics import Gate
 from orchestrator.units import (
     Duration,
     Percent,
@@ -96,6 +98,47 @@ class Thresholds(BaseModel):
     min_runtime: Annotated[Percent, Field(description="of the runtime that was asked")] = 95
 
 
+class Repeats(BaseModel):
+    """How often each case runs. `within`: go on after `least` until the interval of `metric` is
+    within so many percent of its mean, or `most` have run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    least: Annotated[int, Field(ge=1, le=100)] = 1
+    most: Annotated[int | None, Field(ge=1, le=100, description="least where not given")] = None
+    within: Annotated[float | None, Field(gt=0, lt=100, description="percent of the mean")] = None
+    metric: Annotated[str, Field(description="what the interval is of")] = "iops"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """`repeats: 5`, and `within: 2%`."""
+        if isinstance(data, int) and not isinstance(data, bool):
+            return {"least": data}
+        if isinstance(data, Mapping) and isinstance(data.get("within"), str):
+            return {**data, "within": data["within"].strip().removesuffix("%")}
+        return data
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if self.most is not None and self.most < self.least:
+            raise ValueError("most is less than least")
+        if self.within is None and self.most not in (None, self.least):
+            raise ValueError("most without within: say how narrow the interval must be")
+        return self
+
+    @property
+    def planned(self) -> int:
+        """How many repeats a plan holds; with a gate the last ones may not be needed."""
+        return self.least if self.most is None else self.most
+
+    @property
+    def gate(self) -> Gate | None:
+        """The rule by which later repeats are left out; None when all of them run."""
+        if self.within is None:
+            return None
+        return Gate(within=self.within / 100, least=max(2, self.least), most=self.planned)
+
+
 class GroupEntry(BaseModel):
     """A group's profile in a case: by name or written in place, with fields replaced."""
 
@@ -143,6 +186,8 @@ class Suite(BaseModel):
     pause: Annotated[Duration, Field(description="between two cases")] = 0.0
     policy: Policy = Policy()
     thresholds: Thresholds = Thresholds()
+    repeats: Annotated[Repeats, Field(description="a number, or a rule")] = Repeats()
+    accept: Annotated[tuple[str, ...], Field(description="rules, like 'iops >= 50000'")] = ()
 
 
 class Case(BaseModel):
@@ -249,7 +294,18 @@ def expand_suite(
     problems += _repeated(suite, [case for _, case in cases])
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
-    return _subset(_ordered(suite, cases), only, suite)
+    return _repeated_cases(_subset(_ordered(suite, cases), only, suite), suite.repeats.planned)
+
+
+def _repeated_cases(cases: tuple[Case, ...], repeats: int) -> tuple[Case, ...]:
+    """All cases once, then all again: what drifts over hours meets every case alike."""
+    if repeats == 1:
+        return cases
+    return tuple(
+        case.model_copy(update={"id": repeat_id(case.id, number)})
+        for number in range(1, repeats + 1)
+        for case in cases
+    )
 
 
 def _placed(problem: Problem, suite: Suite, where: str, overrides: Mapping[str, Any]) -> Problem:
