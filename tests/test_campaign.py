@@ -1,0 +1,170 @@
+"""Campaigns: their steps, where they go on after a stop, and the matrix at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.campaign import (
+    Campaign,
+    Configuration,
+    Record,
+    configured_inventory,
+    matrix_rows,
+    next_step,
+    plan_steps,
+)
+from orchestrator.errors import ConfigError
+from orchestrator.inventory import Inventory
+from orchestrator.matrix import build_matrix
+from orchestrator.results import (
+    CaseResult,
+    DirectionResult,
+    RunResult,
+    TotalResult,
+    Verdict,
+)
+
+
+def _campaign(**changes: Any) -> Campaign:
+    words: dict[str, Any] = {
+        "name": "c",
+        "suites": ["easy-run", "smoke"],
+        "configurations": [
+            {"name": "RAID-1", "storage_policy": "R1", "conditions": {"compression": "off"}},
+            {"name": "RAID-5", "targets": 1},
+        ],
+    }
+    return Campaign.model_validate({**words, **changes})
+
+
+def test_steps_in_both_orders_and_rounds() -> None:
+    """All suites of a configuration, or one suite on all; repeats as whole rounds."""
+    titles = [step.title for step in plan_steps(_campaign())]
+    assert titles == [
+        "easy-run on RAID-1",
+        "smoke on RAID-1",
+        "easy-run on RAID-5",
+        "smoke on RAID-5",
+    ]
+    by_suite = [step.title for step in plan_steps(_campaign(order="suite-first", repeats=2))]
+    assert by_suite[:2] == ["easy-run on RAID-1", "easy-run on RAID-5"]
+    assert by_suite[4] == "easy-run on RAID-1, repeat 2"
+    assert len({step.key for step in plan_steps(_campaign(repeats=2))}) == 8
+
+
+def test_a_campaign_goes_on_where_it_stopped() -> None:
+    """Cut after any record, the same steps follow in the same order, none twice."""
+    campaign = _campaign()
+    records: list[Record] = []
+    done = []
+    while (found := next_step(campaign, records)) is not None:
+        step, run = found
+        assert run is None
+        records.append(Record(step=step.key, run=f"r{len(records)}", outcome="running"))
+        # stopped here: the same step comes again, with its run to resume
+        assert next_step(campaign, records) == (step, f"r{len(records) - 1}")
+        records.append(Record(step=step.key, run=records[-1].run, outcome="done"))
+        done.append(step)
+    assert tuple(done) == plan_steps(campaign)
+
+
+def test_a_changed_configuration_runs_again_the_others_dont() -> None:
+    """Only the step whose words changed is left to do."""
+    records = [Record(step=s.key, run="r", outcome="done") for s in plan_steps(_campaign())]
+    changed = _campaign(configurations=[{"name": "RAID-1", "storage_policy": "other"}])
+    found = next_step(changed, records)
+    assert found is not None
+    assert found[0].title == "easy-run on RAID-1"
+    assert next_step(_campaign(), records) is None
+
+
+def test_failures() -> None:
+    """A failed step ends the campaign, or has had its turn, as the file says."""
+    first = plan_steps(_campaign())[0]
+    failed = [Record(step=first.key, run="r", outcome="failed")]
+    found = next_step(_campaign(), failed)
+    assert found is not None
+    assert found[0].title == "smoke on RAID-1"
+    assert next_step(_campaign(on_failure="stop"), failed) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"configurations": []},
+        {"configurations": [{"name": "a"}, {"name": "A"}]},
+        {"suites": ["a", "a"]},
+        {"configurations": [{"name": "a", "disks": 4}]},
+        {"repeats": 0},
+    ],
+)
+def test_wrong_files_are_refused(changes: dict[str, Any]) -> None:
+    """Nothing to do, two of one name, unknown words."""
+    with pytest.raises(ValidationError):
+        _campaign(**changes)
+
+
+def _inventory(workers: int, targets: int) -> Inventory:
+    return Inventory.model_validate(
+        {
+            "workers": [
+                {
+                    "name": f"w{n}",
+                    "host": f"127.0.0.{n + 1}",
+                    "targets": [
+                        {"label": f"t{t}", "file": f"/scratch/{t}", "size": 4096}
+                        for t in range(targets)
+                    ],
+                }
+                for n in range(workers)
+            ]
+        }
+    )
+
+
+def test_inventories_are_cut_to_the_configuration() -> None:
+    """So many workers, so many targets, from the front; fewer than asked is an error."""
+    inventory = _inventory(3, 2)
+    cut = configured_inventory(Configuration(name="x", workers=2, targets=1), inventory)
+    assert [worker.name for worker in cut.workers] == ["w0", "w1"]
+    assert [len(worker.targets) for worker in cut.workers] == [1, 1]
+    for asked in (Configuration(name="x", workers=4), Configuration(name="x", targets=3)):
+        with pytest.raises(ConfigError, match="the inventory has"):
+            configured_inventory(asked, inventory)
+
+
+def test_what_is_stated_beside_the_figures() -> None:
+    """Name, policy and the file's own words."""
+    assert _campaign().configurations[0].stated() == {
+        "configuration": "RAID-1",
+        "storage policy": "R1",
+        "compression": "off",
+    }
+
+
+def test_the_matrix_has_a_row_for_every_configuration() -> None:
+    """Suites of a configuration share its row; one that never ran is there, without figures."""
+
+    def run(case: str, iops: float) -> RunResult:
+        total = TotalResult(read=DirectionResult(ios=1, bytes=1, iops=iops, bytes_per_s=iops))
+        result = CaseResult(
+            case=case,
+            outcome="done",
+            verdict=Verdict(value="valid"),
+            expected_workers=1,
+            received_workers=1,
+            total=total,
+            workers={},
+        )
+        return RunResult(cases=(result,))
+
+    campaign = _campaign()
+    steps = plan_steps(campaign)
+    records = [Record(step=steps[i].key, run=f"r{i}", outcome="done") for i in range(2)]
+    rows = matrix_rows(campaign, records, {"r0": run("4k", 1e3), "r1": run("8k", 2e3)})
+    matrix = build_matrix(rows)
+    assert [cell.value for cell in matrix.rows["RAID-1"]] == [1e3, 2e3]
+    assert [cell.value for cell in matrix.rows["RAID-5"]] == [None, None]
