@@ -108,15 +108,20 @@ def render_job(
 
 
 def render_fill(
-    method: Literal["zero", "random"],
+    method: Literal["zero", "random", "compressible"],
     targets: Sequence[JobTarget],
     *,
     seed: int,
     template: TemplateSource,
     engine: str = "libaio",
     direct: bool = True,
+    compress: int | None = None,
+    dedupe: int | None = None,
 ) -> str:
-    """A job file that writes every target once, whole, and ends when that is done."""
+    """A job file that writes every target once, whole, and ends when that is done.
+
+    `compress` and `dedupe` are the percents of a `compressible` fill.
+    """
     sections = []
     for target in targets:
         tail = target.size % _FILL_BLOCK
@@ -141,6 +146,8 @@ def render_fill(
             "engine": engine,
             "direct": int(direct),
             "seed": seed,
+            "compress": compress or None,
+            "dedupe": dedupe or None,
             "sections": sections,
         },
     )

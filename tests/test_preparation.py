@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StoreError
+from orchestrator.jobfile import FILL_TEMPLATE, TemplateSource, render_fill
 from orchestrator.preparation import (
     SAMPLE_BYTES,
     DiskIdentity,
@@ -27,6 +28,7 @@ from orchestrator.preparation import (
     why_void,
     write_records,
 )
+from orchestrator.sections import JobTarget
 
 SIZE = 64 * SAMPLE_BYTES
 DISK = DiskIdentity("w1", SIZE, serial="6000C29", wwn="0x5000")
@@ -194,3 +196,32 @@ def test_progress_leaves_the_time_open_until_every_worker_said_something() -> No
     done = fill_progress({"w1": 1000}, {"w1": 1004}, {"w1": 10.0})
     assert (done.seconds_left, done.written_bytes) == (0.0, 1000)
     assert fill_progress({}, {}, {}).percent is None
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "fill",
+    [Fill("zero"), Fill("random"), Fill("compressible", 50, 30)],
+    ids=lambda fill: fill.method,
+)
+def test_what_fio_writes_is_proved_by_its_own_samples_alone(tmp_path: Path, fill: Fill) -> None:
+    """A real fill of a file passes its own judgement, and not that of another method."""
+    path = tmp_path / "target"
+    assert fill.method != "none"
+    template = Path(__file__).parents[1] / "templates" / "jobfile" / FILL_TEMPLATE
+    job = render_fill(
+        fill.method,
+        [JobTarget("disk0", str(path), SIZE, "file")],
+        seed=7,
+        template=TemplateSource(FILL_TEMPLATE, template.read_text()),
+        engine="psync",
+        direct=False,
+        compress=fill.compress_percent,
+        dedupe=fill.dedupe_percent,
+    )
+    (tmp_path / "fill.fio").write_text(job)
+    subprocess.run(["fio", str(tmp_path / "fill.fio")], check=True, capture_output=True)
+    samples = _read_back(path, SIZE)
+    others = {Fill("zero"), Fill("random"), Fill("compressible", 50, 30)} - {fill}
+    assert judge_fill(fill, SIZE, path.stat().st_size, samples, 16) == []
+    assert all(judge_fill(other, SIZE, SIZE, samples, 16) for other in others)
