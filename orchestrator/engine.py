@@ -46,6 +46,8 @@ class Member:
     session: WorkerSession | None = None
     facts: WorkerFacts | None = None
     clock: ClockReading | None = None
+    #: the clock's offset and its uncertainty in seconds, as the facts alone tell them
+    looked: tuple[float, float] | None = None
     targets: tuple[Resolved, ...] = ()
     broken: str | None = None
     #: broken because it did not answer: it may come back
@@ -173,11 +175,14 @@ class Fleet:
 
         def facts(member: Member, session: WorkerSession) -> WorkerFacts:
             wanted = wanted_targets(self.plan, member.worker)
+            before = time.time()
             member.facts = session.facts(
                 files=[want.file for want in wanted if want.file],
                 devices=[want.path for want in wanted if want.path],
                 timeout=SHORT_S * 2,
             )
+            half = (time.time() - before) / 2
+            member.looked = (member.facts.now - before - half, half)
             return member.facts
 
         return self.ask("facts", names, facts, timeout=SHORT_S * 2)

@@ -172,7 +172,7 @@ def filled(plan: Plan, worker: Worker) -> dict[str, FillMethod]:
 def wanted_targets(plan: Plan, worker: Worker) -> tuple[Wanted, ...]:
     """The worker's targets as its machine is asked for them."""
     writes = _writes(plan, worker)
-    return tuple(_wanted(target, writes) for target in worker.targets)
+    return tuple(wanted_target(target, writes=writes) for target in worker.targets)
 
 
 def _writes(plan: Plan, worker: Worker) -> bool:
@@ -183,7 +183,8 @@ def _writes(plan: Plan, worker: Worker) -> bool:
     return any(demand.does_write(p.profile) for p in parts if p.worker.name == worker.name)
 
 
-def _wanted(target: Target, writes: bool) -> Wanted:
+def wanted_target(target: Target, *, writes: bool = True) -> Wanted:
+    """A target as a worker's machine is asked for it."""
     label = str(target.label)
     if isinstance(target, FileTarget):
         return Wanted(label, file=target.file, size=target.size, writes=True)

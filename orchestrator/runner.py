@@ -128,7 +128,7 @@ class Conductor:
             return self._interrupted(trial)
         return self._finish()
 
-    # -- before the first case ---------------------------------------------------------------------
+    # -- before the first case ----------------------------------------------------------------
 
     def _connect(self) -> None:
         self._say(f"connecting to {self._count(self.plan.workers)}")
@@ -224,7 +224,7 @@ class Conductor:
             told = f": {said}" if said else ""
             self.fleet.mark_broken({name: f"the fill failed: {why}{told}"})
 
-    # -- cases -------------------------------------------------------------------------------------
+    # -- cases --------------------------------------------------------------------------------
 
     def _trial(self, case: Case, position: int) -> Trial:
         parts = assignments(self.plan, case)
@@ -335,7 +335,7 @@ class Conductor:
         if self.plan.pause and any(case.id not in over for case in self.plan.cases[position:]):
             self.lab.sleep(self.plan.pause)
 
-    # -- left running ------------------------------------------------------------------------------
+    # -- left running -------------------------------------------------------------------------
 
     def _detach(self) -> None:
         """Arm every case that is left, one after the other in time, and leave."""
@@ -366,7 +366,7 @@ class Conductor:
         self.folder.record("run.interrupted")
         raise Interrupted(self._write_result())
 
-    # -- the end -----------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------
 
     def _finish(self) -> RunResult:
         result = self._write_result()
@@ -381,7 +381,7 @@ class Conductor:
         return result
 
     def _clean(self) -> None:
-        """Remove what the run left on the workers; what could not be removed is said, not raised."""
+        """Remove what the run left on the workers; what can't be removed is said, not raised."""
         answers = self.fleet.clean(self.fleet.alive())
         left = {**self.fleet.broken(), **{n: e.what for n, e in answers.errors.items()}}
         if left:

@@ -21,6 +21,10 @@ from orchestrator.transport.retrying import RetryingTransport
 from orchestrator.transport.ssh import SshSettings, open_ssh
 from orchestrator.trial import Lab
 
+#: How long a first connection is tried, in seconds. A refusal soon after boot is no reason to give
+#: up a run, but whoever checks wants to know now.
+RUN_PATIENCE_S = 30.0
+CHECK_PATIENCE_S = 3.0
 #: A scratch file's default size: enough to be more than a drive's fastest cache in a smoke test.
 SCRATCH_BYTES = 256 * 2**20
 
@@ -34,7 +38,15 @@ class Opener:
     """Opens workers. Every secret is fetched once, before the threads start (a prompt needs the
     terminal for itself)."""
 
-    def __init__(self, inventory: Inventory, *, local: bool, report: Report) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        *,
+        local: bool,
+        report: Report,
+        patience_s: float = RUN_PATIENCE_S,
+    ) -> None:
+        self._patience_s = patience_s
         self._ssh = inventory.ssh
         self._local = local
         self._report = report
@@ -76,7 +88,7 @@ class Opener:
             gate=self._gate,
             on_retry=lambda attempt: self._tell(worker.name, attempt),
         )
-        transport.connect()
+        transport.connect(timeout=self._patience_s)
         return transport
 
     def _settings(self, worker: Worker) -> SshSettings:
@@ -104,8 +116,10 @@ class Opener:
         )
 
     def _tell(self, name: str, attempt: Attempt) -> None:
-        error = str(attempt.error).splitlines()[0]
-        self._report(Notice(f"{name}: {attempt.policy} again in {attempt.pause:.1f} s: {error}"))
+        """Say it once an outage; the end of it, good or bad, is told by what comes after."""
+        if attempt.tries == 1:
+            error = str(attempt.error).splitlines()[0]
+            self._report(Notice(f"{error}; trying again"))
 
 
 def _common(ssh: Ssh) -> SshSettings:

@@ -21,6 +21,14 @@ Exit codes: 0 good; 1 a check, acceptance rule or comparison said no, or a case 
 #: name: (module, one line for the list), in the order of average work.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("orchestrator.cli.run", "Run a suite on workers, or on this machine."),
+    "resume": ("orchestrator.cli.runs", "Take a run up where it stands."),
+    "collect": ("orchestrator.cli.runs", "Fetch what a run left on its workers."),
+    "status": ("orchestrator.cli.runs", "How a run stands."),
+    "stop": ("orchestrator.cli.runs", "End a run on its workers."),
+    "report": ("orchestrator.cli.runs", "Report a run from its folder alone."),
+    "list": ("orchestrator.cli.runs", "List the runs there are."),
+    "clean": ("orchestrator.cli.runs", "Remove what a run left on its workers."),
+    "check": ("orchestrator.cli.check", "Check the workers before a run."),
     "merge": ("orchestrator.cli.merge", "Merge plain fio outputs, one file a worker."),
     "size": ("orchestrator.cli.size", "Size an easy run, and show how each figure was derived."),
     "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
