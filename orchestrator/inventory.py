@@ -219,7 +219,7 @@ def expand_range(text: str) -> list[str]:
     """
     match = _RANGE.search(text)
     if match is None:
-        if "[" in text and not re.search(r"\[[0-9a-fA-F:]*:[0-9a-fA-F:.%]*\]", text):
+        if "[" in text and not re.search(r"\[[0-9a-fA-F:]*:[0-9a-fA-F:.]*(%[\w.-]+)?\]", text):
             raise ValueError(f"{text!r}: write a range like w[01-16]")
         return [text]
     first, last = int(match[1]), int(match[2])
