@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -78,6 +78,11 @@ class Sshd:
     def known_hosts(self) -> Path:
         """A known_hosts file with that line."""
         return self.folder / "known_hosts"
+
+    def know(self, addresses: Iterable[str]) -> None:
+        """Write a known_hosts file with one plain line an address instead."""
+        end = self.known_hosts_line.partition("]")[2]
+        self.known_hosts.write_text("".join(f"[{address}]{end}" for address in addresses))
 
     def allow(self, public_key: str) -> None:
         """Let one more key in."""
@@ -147,6 +152,7 @@ class Sshd:
         lines = _CONFIG.format(port=self.port, user=self.user, folder=self.folder).splitlines()
         settings = [*self._extra, *lines, *_DEFAULTS]
         (self.folder / "sshd_config").write_text("\n".join(settings) + "\n")
+        (self.folder / "user").write_text(self.user)
         self.known_hosts.write_text(self.known_hosts_line)
         self.work.mkdir()
         if os.geteuid() == 0:
