@@ -79,10 +79,12 @@ def parse_name(text: str) -> HcibenchName:
 
     parts = {key: number(key) for key in ("ws", "read", "random", "compress", "dedupe", "cpupct")}
     above = sorted(key for key, value in parts.items() if value is not None and value > 100)
-    if above or not parts["ws"] or not int(match["disks"]):
+    counts = ("disks", "ws", "threads", "lt", "jobs", "cpus")
+    none = [key for key in counts if match[key] is not None and not int(match[key])]
+    if above or none or not parse_size(match["bs"]):
         raise ConfigError(
-            f"{text!r}: percents go from 0 to 100, the working set and the disks from 1",
-            next_step=f"correct {', '.join(above) or 'ws and vmdk'}",
+            f"{text!r}: percents go from 0 to 100, counts and sizes from 1",
+            next_step=f"correct {', '.join([*above, *none]) or 'the block size'}",
         )
     return HcibenchName(
         disks=int(match["disks"]),
