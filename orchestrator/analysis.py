@@ -212,6 +212,7 @@ def _worker_result(
         counted=not failures and output is not None,
         group=group,
         host=item.host,
+        datastore=item.datastore,
         exit_status=item.exit_status,
         fio_version=item.fio_version or (output.fio_version if output else None),
         documents=output.documents if output else None,

@@ -135,12 +135,19 @@ def _output_failures(output: WorkerOutput) -> Iterator[str]:
         )
     for job in output.jobs:
         if job.error:
-            yield f"job {job.key!r} error {job.error} ({os.strerror(job.error)})"
+            yield f"job {job.key!r} error {job.error} ({_strerror(job.error)})"
     if not output.jobs:
         yield "the output holds no job"
     for note in output.notes:
         if note.code == "rate-unknown":
             yield note.text
+
+
+def _strerror(number: int) -> str:
+    try:
+        return os.strerror(number)
+    except OverflowError:
+        return "no error of this system"
 
 
 def fio_said(evidence: WorkerEvidence, output: WorkerOutput | None) -> str | None:

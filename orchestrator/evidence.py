@@ -25,6 +25,7 @@ class WorkerEvidence:
     ended_by: str = ""
     group: str | None = None
     host: str | None = None
+    datastore: str | None = None
     t0: float | None = None
     started: float | None = None
     ended: float | None = None

@@ -82,7 +82,7 @@ class Job(Struct, frozen=True, gc=False):
             return False
         own = "write" if "write" in rw else "trim" if "trim" in rw else "read"
         return any(
-            direction.ios and name != own and not (rw.startswith("trimwrite") and name == "trim")
+            direction.ios and name != own and not ("trimwrite" in rw and name == "trim")
             for name, direction in self.directions().items()
         )
 

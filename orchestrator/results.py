@@ -123,6 +123,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True, gc=False):
     counted: bool = True
     group: str | None = None
     host: str | None = None
+    datastore: str | None = None
     exit_status: int | None = None
     fio_version: str | None = None
     total: TotalResult | None = None

@@ -23,7 +23,7 @@ def render_hcibench(run: RunResult) -> str:
 
 
 def _block(case: CaseResult) -> Iterator[str]:
-    stores = {worker.group for worker in case.workers.values() if worker.group}
+    stores = {worker.datastore for worker in case.workers.values() if worker.datastore}
     yield f"Datastore     = {', '.join(sorted(stores)) or 'not known'}"
     missing = case.expected_workers - case.received_workers
     if missing:

@@ -34,6 +34,7 @@ def sample_run() -> RunResult:
             started=1000.0 + number / 1000,
             clock_offset_s=0.0,
             clock_uncertainty_s=0.0004,
+            datastore="vsanDatastore",
         )
         for number, (name, data) in enumerate(outputs.items())
     ]
