@@ -66,6 +66,7 @@ AHEAD: Final = 3
 _EPOCH_FROM_MS: Final = 10**11
 #: Bytes looked at on each end of a histogram log: a dozen of its longest rows.
 _REACH: Final = 64 * 1024
+_LEAST_STEP_MS: Final = 100
 _PERCENT_COLUMNS: Final = tuple(f"p{percent_key(percent)}_ns" for percent in SERIES_PERCENTS)
 
 
@@ -172,8 +173,12 @@ class _LogFile:
         last = next(_times(reversed(tail.split(b"\n")[:-1])), None)
         if first is None:
             return None, None, INTERVAL_MS
-        later = (time for time in _times(head.split(b"\n", 64)[:-1]) if time > first)
-        return first, last, next(later, first + INTERVAL_MS) - first
+        if self.name.kind != "hist":
+            return first, last, INTERVAL_MS
+        steps = np.diff(np.unique(list(_times(head.split(b"\n")[:-1]))))
+        # Rows of two directions in one interval can be some ms apart.
+        steps = steps[steps >= _LEAST_STEP_MS]
+        return first, last, int(np.median(steps)) if len(steps) else INTERVAL_MS
 
     def block(self, until_ms: float, again_from_ms: float) -> bytes:
         """Whole lines from where the last block asked to go on, up to a row at `until_ms`.
@@ -262,7 +267,7 @@ class _Logs:
 
     def histogram_step_s(self) -> int | None:
         steps = [log.step_ms for log in self.files.get("hist", []) if log.first_ms is not None]
-        return max(1, round(min(steps) / 1000)) if steps else None
+        return max(1, round(float(np.median(steps)) / 1000)) if steps else None
 
     def read(self, window: Window, step_s: int | None) -> tuple[Amounts, HistogramSum | None]:
         """The worker's amounts and histogram rows in a window."""
@@ -338,7 +343,7 @@ class _Series:
         last = max(span.end_ms for span in spans)
         self.seconds = max(1, int(np.ceil((last - self.origin_ms) / 1000.0)))
         steps = [step for one in logs if (step := one.histogram_step_s()) is not None]
-        self.step_s = min(steps) if steps else None
+        self.step_s = max(steps) if steps else None
         step = self.step_s or 1
         self.window_s = max(step, window_s // step * step)
         names = {one.member.worker for one in logs}

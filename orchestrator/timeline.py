@@ -23,8 +23,11 @@ Figures = NDArray[np.float64]
 DIRECTIONS: Final = ("read", "write", "trim")
 #: The percentiles over time, in percent.
 SERIES_PERCENTS: Final[tuple[float, ...]] = (50.0, 95.0, 99.0, 99.9)
-#: An interval longer than this many times the usual one is a gap without I/O before a usual one.
+#: An interval longer than this many times the usual one holds at least one that has no row.
 GAP: Final = 1.5
+#: How far (ms for each interval) a gap may be from whole usual intervals to be taken as those:
+#: fio's ticks came up to 20 ms late on a machine with ten times more runnable threads than cores.
+TICK_SLACK_MS: Final = 30
 _KIB: Final = 1024
 
 
@@ -132,35 +135,55 @@ class _Shares:
     cell: Integers
     here: Figures
     next: Figures
+    #: the row of each share; None where each row is one
+    row: Integers | None
     shape: tuple[int, int, int]
 
     @classmethod
     def of(cls, rows: Rows, jobs: int, window: Window, offset_s: float) -> _Shares:
         shape = (jobs, 3, window.length + 4)
         end = window.seconds(rows.time_ms, offset_s)
-        row = rows.source * 3 + rows.direction
-        length: Figures = interval_lengths(rows.time_ms, row).astype(np.float64) / 1000.0
+        series = rows.source * 3 + rows.direction
+        length: Figures = interval_lengths(rows.time_ms, series).astype(np.float64) / 1000.0
+        row = None
+        if (length > GAP).any():
+            row, end, length = _pieces(end, length)
+            series = series[row]
         begin = end - length
         second = np.floor(begin)
         here = np.minimum(second + 1.0 - begin, length)
         place = np.clip(second, -2, window.length).astype(np.int64) + 2
-        return cls(row * shape[2] + place, here, length - here, shape)
+        return cls(series * shape[2] + place, here, length - here, row, shape)
 
     def sums(self, value: Integers | None) -> Figures:
         """The amounts (length where `value` is None) by job, direction and second."""
+        here, rest = self.here, self.next
+        if value is not None:
+            weight = (value if self.row is None else value[self.row]).astype(np.float64)
+            here, rest = here * weight, rest * weight
         size = math.prod(self.shape)
-        here: Figures = self.here if value is None else self.here * value.astype(np.float64)
-        rest: Figures = self.next if value is None else self.next * value.astype(np.float64)
-        total: Figures = np.bincount(self.cell, here, size)
+        total: Figures = np.bincount(self.cell, here, size).astype(np.float64, copy=False)
         total[1:] += np.bincount(self.cell, rest, size)[:-1]
         shaped: Figures = total.reshape(self.shape)[:, :, 2:-2]
         return shaped
 
 
+def _pieces(end: Figures, length: Figures) -> tuple[Integers, Figures, Figures]:
+    """Cut intervals into equal pieces of about a second: row, end and length of each piece."""
+    number = np.maximum(np.rint(length), 1).astype(np.int64)
+    row = np.repeat(np.arange(len(length)), number)
+    piece = (length / number)[row]
+    last = np.cumsum(number)[row]
+    back = last - 1 - np.arange(len(row))
+    return row, end[row] - back * piece, piece
+
+
 def interval_lengths(time_ms: Integers, row: Integers) -> Integers:
-    """How long each row's interval was, in ms: since the row before of the same log and direction
-    (`row`), or the usual interval after a gap and at the start. Rows are in the order of time
-    inside a log; what stands out of order gets the usual length.
+    """How long each row's interval was, in ms; rows are in the order of time inside a log.
+
+    It is the time since the row before of the same log and direction (`row`). A gap of whole
+    usual intervals had intervals without I/O, which get no row: the row's own is the last one.
+    Any other gap means that fio itself stood still (a paused VM): the row is about all of it.
     """
     if len(time_ms) == 0:
         return time_ms
@@ -169,7 +192,11 @@ def interval_lengths(time_ms: Integers, row: Integers) -> Integers:
     sorted_ms, sorted_row = time_ms[order], row[order]
     length = np.diff(sorted_ms, prepend=sorted_ms[0] - INTERVAL_MS)
     length[1:][sorted_row[1:] != sorted_row[:-1]] = INTERVAL_MS
-    length[(length <= 0) | (length > GAP * INTERVAL_MS)] = INTERVAL_MS
+    length[length <= 0] = INTERVAL_MS
+    gaps = np.flatnonzero(length > GAP * INTERVAL_MS)
+    ticks = np.rint(length[gaps] / INTERVAL_MS)
+    idle = np.abs(length[gaps] - ticks * INTERVAL_MS) <= TICK_SLACK_MS * ticks
+    length[gaps[idle]] = INTERVAL_MS
     if not mixed:
         return length
     back = np.empty_like(length)
