@@ -32,8 +32,6 @@ def names(draw):
         prefix=draw(
             st.none() | st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,3})?", fullmatch=True)
         ),
-            st.none() | st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,3})?", fullmatch=True)
-        ),
         jobs=draw(st.none() | st.integers(1, 64)),
         cpus=cpus,
         cpu_percent=None if cpus is None else draw(percent),
