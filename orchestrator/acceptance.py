@@ -29,6 +29,7 @@ from orchestrator.errors import (
 )
 from orchestrator.metrics import Metric, parse_metric, show_value
 from orchestrator.results import CaseResult
+from orchestrator.search import Objective
 from orchestrator.statistics import CONFIDENCE, LEAST_RUNS, summarize
 from orchestrator.units import parse_byte_rate, parse_count, parse_latency
 
@@ -117,6 +118,19 @@ def parse_rules(texts: Sequence[str], source: str) -> tuple[Rule, ...]:
     if problems:
         raise InputError(problems, next_step=_FORM)
     return tuple(rules)
+
+
+def parse_objective(text: str) -> Objective:
+    """A search's objective, written as a rule: `read.p99 <= 1ms`.
+
+    Raises ConfigError for a rule that speaks of a baseline or of one case.
+    """
+    rule = parse_rule(text)
+    if rule.relative or rule.case != "*":
+        raise ConfigError(
+            f"{text!r}: an objective is of the probe itself", next_step="write 'read.p99 <= 1ms'"
+        )
+    return Objective(rule.metric, rule.limit, rule.operator in ("<=", "<"))
 
 
 def needs_baseline(rules: Iterable[Rule]) -> bool:
