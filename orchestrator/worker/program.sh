@@ -165,13 +165,13 @@ enter_case() { # CASE: sets CASE, DIR, MARK
 # environment; it is read anew right before a signal, so that a pid used again is never hit.
 marked() { # sets PIDS, without ourselves
     PIDS=
-    for _f in $(grep -lsF "$MARK" /proc/[0-9]*/environ 2>/dev/null); do
+    for _f in $(grep -lszFx "$MARK" /proc/[0-9]*/environ 2>/dev/null); do
         _p=${_f#/proc/}
         _p=${_p%/environ}
         [ "$_p" = $$ ] || ! is_marked "$_p" || PIDS="$PIDS $_p"
     done
 }
-is_marked() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -Fxq "$MARK" 2>/dev/null; } 2>/dev/null
+is_marked() { grep -qszFx "$MARK" "/proc/$1/environ"; } # -z is no POSIX, but GNU's, busybox's, toybox's
 signal_marked() { # SIGNAL [PID TO SPARE]
     marked
     for _p in $PIDS; do

@@ -1,4 +1,4 @@
-"""Workers on this machine: one for each shell that a real worker may have, with a fio of our own."""
+"""Workers on this machine, one for each shell that a real one may have, with a fio of our own."""
 
 from __future__ import annotations
 

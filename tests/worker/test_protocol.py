@@ -93,7 +93,7 @@ def test_arm_before_stage_is_told(bench: Bench) -> None:
 
 
 def test_disarm_then_arm_again(bench: Bench) -> None:
-    """A disarmed case is staged again, can't start, and starts at a later T0 as the next attempt."""
+    """A disarmed case is staged again and can't start; the next attempt starts it later."""
     bench.stage(a=QUICK)
     assert bench.arm("a", lead=0.8) == "armed"
     assert bench.worker.disarm("a").state == "staged"
@@ -182,7 +182,7 @@ def test_a_job_that_fio_refuses_is_named(bench: Bench) -> None:
         [StagedCase("good", QUICK), StagedCase("bad", QUICK + b"bad_option=1\n")]
     )
     assert replies["good"].parses
-    with pytest.raises(WorkerError, match="stage case bad.*\n?.*Bad option"):
+    with pytest.raises(WorkerError, match=r"stage case bad.*\n?.*Bad option"):
         replies["bad"].check("w1")
 
 
@@ -255,7 +255,7 @@ def test_several_cases_in_one_poll(bench: Bench) -> None:
 
 
 def test_the_clock_answers_each_line(bench: Bench) -> None:
-    """The clock verb's offset on the same machine is within its uncertainty (and a clock's tick)."""
+    """The clock verb's offset on the same machine is within its uncertainty and a tick."""
     bench.stage(a=QUICK)
     reading = bench.worker.measure_clock(rounds=3)
     assert reading.samples == 3
