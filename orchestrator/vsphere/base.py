@@ -263,8 +263,8 @@ class VSphere(Protocol):
         """Every marked VM of the datacenter, and no other, without its disks' policies."""
         ...
 
-    def machine(self, ref: str) -> Machine:
-        """One VM as it is now, with its disks' policies. NotFoundInVCenter when it is gone."""
+    def machine(self, ref: str, *, policies: bool) -> Machine:
+        """One VM as it is now, where asked with its storage policies. NotFoundInVCenter when gone."""
         ...
 
     def names(self, site: Site, folder: str) -> dict[str, str]:
@@ -313,8 +313,12 @@ class VSphere(Protocol):
         """Make or replace the keep-apart rule of that name; no machines removes it."""
         ...
 
-    def pin(self, site: Site, refs: Sequence[str], *, timeout: float) -> None:
-        """Switch automatic migration off for these VMs."""
+    def pinned(self, site: Site) -> frozenset[str]:
+        """The VMs whose automatic migration is switched off."""
+        ...
+
+    def pin(self, site: Site, refs: Sequence[str], on: bool, *, timeout: float) -> None:
+        """Switch automatic migration off for these VMs, or take that back."""
         ...
 
     def import_ovf(self, site: Site, ovf: str, order: CloneOrder, *, timeout: float) -> str:

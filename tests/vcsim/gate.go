@@ -83,6 +83,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.URL.Path = strings.TrimSuffix(r.URL.Path, "/pbm/sdk") // vCenter's own path; the simulator has /pbm
+	if r.URL.Path == "" {
+		r.URL.Path = "/pbm"
+	}
 	answer := &answer{ResponseWriter: w}
 	g.lab.before(method, body)
 	g.next.ServeHTTP(answer, r)

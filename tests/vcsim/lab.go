@@ -60,6 +60,8 @@ func newLab(hosts, datastores, strangers int, vsanKind string) (*lab, error) {
 
 // furnish makes the template and the source with a snapshot of two of the VMs, and sets known sizes.
 func (l *lab) furnish() error {
+	about := &l.ctx.Map.Get(simulatorRoot).(*simulator.ServiceInstance).Content.About
+	about.ApiVersion, about.Version = "8.0.3.0", "8.0.3"
 	var machines []*simulator.VirtualMachine
 	for _, entity := range l.ctx.Map.All("VirtualMachine") {
 		machines = append(machines, entity.(*simulator.VirtualMachine))
@@ -73,12 +75,19 @@ func (l *lab) furnish() error {
 	}
 	last[0].MarkAsTemplate(&types.MarkAsTemplate{This: last[0].Self})
 	l.finish(last[1].CreateSnapshotTask(l.ctx, &types.CreateSnapshot_Task{This: last[1].Self, Name: "base"}))
-	for i, entity := range l.ctx.Map.All("Datastore") {
+	for _, entity := range l.ctx.Map.All("Datastore") {
 		store := entity.(*simulator.Datastore)
 		store.Summary.Capacity, store.Summary.FreeSpace = 4096*gib, 4000*gib
 		store.Info.GetDatastoreInfo().FreeSpace = store.Summary.FreeSpace
-		if l.vsanKind != "" && i == 0 {
+		if l.vsanKind != "" && store.Name == "LocalDS_0" {
 			store.Summary.Type = "vsan"
+		}
+	}
+	if l.vsanKind != "" {
+		on, esa := true, l.vsanKind == "esa"
+		cluster := l.ctx.Map.Any("ClusterComputeResource").(*simulator.ClusterComputeResource)
+		cluster.ConfigurationEx.(*types.ClusterConfigInfoEx).VsanConfigInfo = &types.VsanClusterConfigInfo{
+			Enabled: &on, VsanEsaEnabled: &esa,
 		}
 	}
 	return nil
@@ -141,6 +150,9 @@ func (l *lab) handle(ctx *simulator.Context, method *simulator.Method) (mo.Refer
 	}
 	if l.policies != nil {
 		l.policies.note(method)
+	}
+	if vm := l.vm(method.This.Value); vm != nil && method.Name == "CloneVM_Task" {
+		return &cloner{vm, l}, nil
 	}
 	return nil, nil
 }

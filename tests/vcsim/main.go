@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-
-	"github.com/vmware/govmomi/simulator"
 )
 
 func main() {
@@ -74,5 +72,3 @@ func fail(err error) {
 	_, _ = os.Stderr.WriteString("vcsim: " + err.Error() + "\n")
 	os.Exit(1)
 }
-
-var _ = simulator.VPX
