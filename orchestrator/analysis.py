@@ -206,6 +206,8 @@ def _worker_result(
         said = fio_said(item, None)
         lines += said.splitlines() if said else []
     started, agreed = item.started, item.t0
+    runs = [] if output is None else [job.runtime_ms for job in output.jobs]
+    longest = max((ran for ran in runs if ran), default=None)
     return WorkerResult(
         outcome=outcome,
         reason=", ".join(failures) or item.reason,
@@ -215,6 +217,7 @@ def _worker_result(
         datastore=item.datastore,
         exit_status=item.exit_status,
         fio_version=item.fio_version or (output.fio_version if output else None),
+        runtime_s=None if longest is None else longest / 1000,
         documents=output.documents if output else None,
         text=tuple(lines[:_KEPT_LINES]),
         timing=WorkerTiming(

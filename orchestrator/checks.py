@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
-from orchestrator.measured import Direction, WorkerOutput
+from orchestrator.measured import WorkerOutput
 from orchestrator.results import (
     LatencyResult,
     Level,
@@ -168,7 +168,7 @@ def check_runtime(subject: WorkerSubject) -> Iterator[Reason]:
     if not asked:
         return
     for job in subject.output.jobs:
-        ran = _longest_ms(job.directions().values())
+        ran = job.runtime_ms
         if ran is not None and ran < asked * 1000 * share:
             yield Reason(
                 code="short-run",
@@ -183,11 +183,7 @@ def check_runtime(subject: WorkerSubject) -> Iterator[Reason]:
 
 def check_equal_runtimes(subject: WorkerSubject) -> Iterator[Reason]:
     """The jobs of a worker ran for the same time, so that their rates may be added."""
-    runs = {
-        job.key: ran
-        for job in subject.output.jobs
-        if (ran := _longest_ms(job.directions().values()))
-    }
+    runs = {job.key: ran for job in subject.output.jobs if (ran := job.runtime_ms)}
     share = subject.expected.thresholds.equal_runtimes
     if runs and min(runs.values()) < share * max(runs.values()):
         short, long = min(runs, key=runs.__getitem__), max(runs, key=runs.__getitem__)
@@ -387,6 +383,27 @@ def check_preconditioned(subject: CaseSubject) -> Iterator[Reason]:
         )
 
 
+def check_worker_runtimes(subject: CaseSubject) -> Iterator[Reason]:
+    """The workers of a group measured for the same time, so that their rates may be added."""
+    share = subject.expected.thresholds.equal_runtimes
+    groups: dict[str | None, dict[str, float]] = {}
+    for name, worker in subject.workers.items():
+        if worker.counted and worker.runtime_s:
+            groups.setdefault(worker.group, {})[name] = worker.runtime_s
+    for runs in groups.values():
+        longest = max(runs, key=runs.__getitem__)
+        for name, ran in runs.items():
+            if ran < share * runs[longest]:
+                yield Reason(
+                    code="unequal-runtimes",
+                    text=f"it measured for {ran:.3g} s, {longest} for {runs[longest]:.3g} s: "
+                    "their rates did not stand side by side all the time",
+                    worker=name,
+                    threshold=f"at least {share:.0%} of the longest",
+                    next_step="give all workers the same runtime; see why this one ended early",
+                )
+
+
 def check_versions(subject: CaseSubject) -> Iterator[Reason]:
     """All workers ran the same fio."""
     versions: dict[str, int] = {}
@@ -438,14 +455,10 @@ CASE_CHECKS: tuple[CaseCheck, ...] = (
     check_overlap,
     check_clocks,
     check_preconditioned,
+    check_worker_runtimes,
     check_versions,
     check_latency_kinds,
 )
-
-
-def _longest_ms(directions: Iterable[Direction]) -> float | None:
-    known = [d.runtime_ms for d in directions if d.runtime_ms]
-    return max(known) if known else None
 
 
 def _shown_ns(values: Iterable[int]) -> str:

@@ -75,6 +75,13 @@ class Job(Struct, frozen=True, gc=False):
         return {name: value for name, value in found.items() if value is not None}
 
     @property
+    def runtime_ms(self) -> float | None:
+        """How long it ran: the longest of its directions."""
+        sides = (self.read, self.write, self.trim)
+        known = [side.runtime_ms for side in sides if side is not None and side.runtime_ms]
+        return max(known) if known else None
+
+    @property
     def mixed_group(self) -> bool:
         """Whether the entry holds I/O that its own `rw` option can't have done (a hybrid group)."""
         rw = self.option("rw") or ""

@@ -126,6 +126,8 @@ class WorkerResult(Struct, frozen=True, kw_only=True, gc=False):
     datastore: str | None = None
     exit_status: int | None = None
     fio_version: str | None = None
+    #: how long fio measured, by its longest job
+    runtime_s: float | None = None
     total: TotalResult | None = None
     jobs: Mapping[str, JobResult] = {}
     #: complete JSON documents in the output; the last one counts

@@ -268,6 +268,15 @@ def test_unknown_starts_leave_skew_unknown() -> None:
     assert (case.timing.skew_s, case.timing.overlap) == (None, None)
 
 
+def test_workers_that_measured_for_different_times_are_told() -> None:
+    """In the skewed truth one worker ran half as long: its rate is not beside the others'."""
+    paths = sorted((DATA / "truth" / "skewed").glob("w*.json"))
+    case = merge_files((path.stem, path.read_bytes()) for path in paths).cases[0]
+    assert codes(case) == {"unequal-runtimes": "unknown"}
+    assert [reason.worker for reason in case.verdict.reasons] == ["w4"]
+    assert case.workers["w4"].runtime_s == pytest.approx(1.0, abs=0.01)
+
+
 def test_different_versions_are_told() -> None:
     """Two versions of fio in one case make its verdict unknown."""
     items = [evidence("w1"), evidence("w2", fio_version="fio-3.1")]
