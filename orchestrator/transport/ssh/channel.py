@@ -104,7 +104,12 @@ class RunningCommand:
         data = line + b"\n"
         self._channel.settimeout(max(deadline.left(), 0.001))
         sent = self._clock()
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise self._silent() from error
         reply, received = self.line(deadline)
         return Exchange(sent, reply, received)
 
@@ -120,15 +125,19 @@ class RunningCommand:
                 self._note_group(bytes(line))
                 return bytes(line), received
             if ended:
-                self._require_connection()
-                raise WorkerError(
-                    self._host,
-                    self._step,
-                    "the command ended before it had answered every line",
-                    next_step="run the command by hand on the worker and look at what it prints",
-                )
+                raise self._silent()
             if not self._arrival.wait(deadline.left()):
                 raise TimeoutError
+
+    def _silent(self) -> WorkerError:
+        """The error for a command that ended in the middle of an exchange."""
+        self._require_connection()
+        return WorkerError(
+            self._host,
+            self._step,
+            "the command ended before it had answered every line",
+            next_step="run the command by hand on the worker and look at what it prints",
+        )
 
     def _note_group(self, line: bytes) -> None:
         words = line.split()
