@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.errors import InputError, Problem
+from orchestrator.joblint import LOCAL_ENGINES
 from orchestrator.problems import nearest, problems_of
 from orchestrator.sections import JobText, parse_job_text, set_option
 from orchestrator.shapes import Name, Shape
@@ -74,6 +75,11 @@ class Profile(Shape):
         if self.fio is not None:
             self._check_own_file()
             return self
+        if self.engine not in LOCAL_ENGINES:
+            raise ValueError(
+                f"engine {self.engine!r} can reach beyond the targets, or isn't known; take one of "
+                f"{', '.join(sorted(LOCAL_ENGINES - {'cpuio'}))}"
+            )
         if self.jobs:
             self._check_jobs()
         for shape in self.jobs or (self,):

@@ -127,7 +127,7 @@ def _show_profile(profile: Profile) -> dict[str, Any]:
     shaped = profile.fio is None and not profile.jobs
     keep = ["name", "description", "runtime", "ramp", "engine", "direct", "jobs", "fio"]
     order = [*keep, *data] if shaped else keep
-    return {k: data[k] for k in order if data.get(k) not in (None, [], {})}
+    return {k: data[k] for k in order if data.get(k) not in (None, "", [], {})}
 
 
 _SIZES = frozenset(["block_size", "size"])
