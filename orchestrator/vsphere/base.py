@@ -259,12 +259,12 @@ class VSphere(Protocol):
         """Storage policies: name to id."""
         ...
 
-    def machines(self, site: Site) -> list[Machine]:
-        """Every marked VM of the datacenter, and no other, without its disks' policies."""
+    def machines(self, site: Site, *, policies: bool) -> list[Machine]:
+        """Every marked VM of the datacenter, and no other, with storage policies where asked."""
         ...
 
     def machine(self, ref: str, *, policies: bool) -> Machine:
-        """One VM as it is now, where asked with its storage policies. NotFoundInVCenter when gone."""
+        """One VM as it is now, with its storage policies where asked. Or NotFoundInVCenter."""
         ...
 
     def names(self, site: Site, folder: str) -> dict[str, str]:

@@ -80,15 +80,17 @@ class VCenter:
             self._profile_manager = content.profileManager._moId
         return pbm.profile.ProfileManager(self._profile_manager, stub)
 
-    def machines(self, site: Site) -> list[Machine]:
+    def machines(self, site: Site, *, policies: bool) -> list[Machine]:
         step = "listing the VMs"
         found = self._all_machines(site, MARK_PATHS, step)
         marked = [item.obj for item in found if item.get(MARK_PATHS[1]) is not None]
         if not marked:
             return []
         full = read(self.session, step, marked, {vim.VirtualMachine: MACHINE_PATHS})
-        machines = [machine_of(item) for item in full]
-        return sorted((m for m in machines if m.mark is not None), key=lambda m: (m.name, m.ref))
+        machines = [machine for item in full if (machine := machine_of(item)).mark is not None]
+        if policies:
+            machines = self._with_policies(machines)
+        return sorted(machines, key=lambda machine: (machine.name, machine.ref))
 
     def _all_machines(self, site: Site, paths: Sequence[str], step: str) -> list[Found]:
         roots = [vim.Datacenter(site.datacenter, self.session.stub)]
@@ -102,29 +104,28 @@ class VCenter:
         if not found:
             raise NotFoundInVCenter(self.host, step, "it is no longer there")
         machine = machine_of(found[0])
-        return self._with_policies(machine) if policies else machine
+        return self._with_policies([machine])[0] if policies else machine
 
-    def _with_policies(self, machine: Machine) -> Machine:
-        """Add the policies of the home and of every disk, in one call."""
+    def _with_policies(self, machines: Sequence[Machine]) -> list[Machine]:
+        """Add the policies of the homes and of every disk, in one call for all."""
         kind = pbm.ServerObjectRef
-        home = kind(objectType="virtualMachine", key=machine.ref)
-        keys = [f"{machine.ref}:{disk.key}" for disk in machine.disks]
-        entities = [home, *(kind(objectType="virtualDiskId", key=key) for key in keys)]
+        entities = [kind(objectType="virtualMachine", key=machine.ref) for machine in machines]
+        entities += [
+            kind(objectType="virtualDiskId", key=f"{machine.ref}:{disk.key}")
+            for machine in machines
+            for disk in machine.disks
+        ]
 
         def ask() -> dict[str, str]:
             answer = self._profiles().PbmQueryAssociatedProfiles(entities=entities)
             return {
-                item.object.key: str(item.profileId[0].uniqueId)
+                str(item.object.key): str(item.profileId[0].uniqueId)
                 for item in answer or ()
                 if item.profileId
             }
 
-        policies = self.session.call(f"reading the policies of {machine.name}", ask, reads=True)
-        disks = tuple(
-            replace(disk, policy=policies.get(f"{machine.ref}:{disk.key}"))
-            for disk in machine.disks
-        )
-        return replace(machine, policy=policies.get(machine.ref), disks=disks)
+        found = self.session.call("reading the policies of disks", ask, reads=True)
+        return [_with(machine, found) for machine in machines]
 
     def names(self, site: Site, folder: str) -> dict[str, str]:
         step = "reading the folder"
@@ -338,6 +339,13 @@ class VCenter:
 
     def _finish(self, step: str, start: Callable[[], Any], timeout: float) -> Any:
         return finish(self.session, step, start, timeout=timeout, monotonic=self._monotonic)
+
+
+def _with(machine: Machine, policies: Mapping[str, str]) -> Machine:
+    disks = tuple(
+        replace(disk, policy=policies.get(f"{machine.ref}:{disk.key}")) for disk in machine.disks
+    )
+    return replace(machine, policy=policies.get(machine.ref), disks=disks)
 
 
 def _options(settings: Mapping[str, str]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from orchestrator.units import show_size
 from orchestrator.vsphere import cloudinit
@@ -113,11 +113,11 @@ def compare(wanted: Wanted, machine: Machine) -> Difference:
     return Difference(change=change, reasons=reasons)
 
 
-_Part = tuple[dict[str, object], list[str]]
+_Part = tuple[dict[str, Any], list[str]]
 
 
 def _hardware(wanted: Wanted, machine: Machine) -> _Part:
-    change: dict[str, object] = {}
+    change: dict[str, Any] = {}
     reasons: list[str] = []
     if machine.cpus != wanted.cpus:
         change["cpus"] = wanted.cpus
@@ -140,7 +140,7 @@ def _disks(wanted: Wanted, machine: Machine) -> _Part:
     keep = {disk.key for disk in fitting}
     remove = tuple(disk.key for disk in there if disk.key not in keep)
     missing = wanted.disks.count - len(fitting)
-    change: dict[str, object] = {}
+    change: dict[str, Any] = {}
     reasons: list[str] = []
     if remove:
         change["remove_disks"] = remove
@@ -171,7 +171,8 @@ def new_disks(
     for _ in range(count):
         bus = min(buses, key=lambda bus: (usage[bus], bus))
         unit = next(
-            u for u in range(DISKS_PER_CONTROLLER + 1)
+            u
+            for u in range(DISKS_PER_CONTROLLER + 1)
             if (bus, u) not in taken and not (kind == "pvscsi" and u == SCSI_OWN_UNIT)
         )
         taken.add((bus, unit))
