@@ -174,12 +174,16 @@ class DirectionSum:
     def kinds(self) -> list[tuple[str, LatencySum]]:
         """The kinds of latency that were measured, the headline first."""
         lat, clat = self.lat, self.clat
+        if not clat.samples:
+            return [("lat", lat)] if lat.samples else []
+        if not lat.samples:
+            return [("clat", clat)]
         if lat.binned_workers or clat.binned_workers:
             total_first = lat.binned_workers >= clat.binned_workers
         else:
             total_first = bool(lat.printed or not clat.printed)
-        found = [("lat", lat), ("clat", clat)] if total_first else [("clat", clat), ("lat", lat)]
-        return [(kind, latency) for kind, latency in found if latency.samples]
+        found = [("lat", lat), ("clat", clat)]
+        return found if total_first else found[::-1]
 
 
 @dataclass(slots=True)
@@ -280,9 +284,9 @@ def finish(sums: Sequence[Sum], *, whole: bool = False) -> list[TotalResult]:
     results = _latency_results(latencies, keep_bins=whole)
     return [
         TotalResult(
-            read=_direction_result(total.read, results, whole=whole),
-            write=_direction_result(total.write, results, whole=whole),
-            trim=_direction_result(total.trim, results, whole=whole),
+            read=_direction_result(total.read, results),
+            write=_direction_result(total.write, results),
+            trim=_direction_result(total.trim, results),
             sync=results.get(id(total.sync)),
         )
         for total in sums
@@ -290,18 +294,20 @@ def finish(sums: Sequence[Sum], *, whole: bool = False) -> list[TotalResult]:
 
 
 def _direction_result(
-    part: DirectionSum | None, results: Mapping[int, LatencyResult], *, whole: bool
+    part: DirectionSum | None, results: Mapping[int, LatencyResult]
 ) -> DirectionResult | None:
     if part is None:
         return None
-    kinds = [results.get(id(latency)) for _, latency in part.kinds()]
+    lat, clat = results.get(id(part.lat)), results.get(id(part.clat))
+    if lat is not None and clat is not None and part.kinds()[0][0] == "clat":
+        lat, clat = clat, lat
     return DirectionResult(
         ios=part.ios,
         bytes=part.bytes,
         iops=part.iops,
         bytes_per_s=part.bytes_per_s,
-        latency_ns=kinds[0] if kinds else None,
-        other_latency_ns=kinds[1] if whole and len(kinds) > 1 else None,
+        latency_ns=lat or clat,
+        other_latency_ns=clat if lat else None,
     )
 
 
