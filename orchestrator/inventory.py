@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
     model_validator,
 )
+from pydantic_core import CoreSchema
 
 from orchestrator.errors import InputError, Problem
-from orchestrator.problems import problems_of
+from orchestrator.problems import or_text, problems_of
 from orchestrator.secrets import SecretRef
 from orchestrator.shapes import Name
 from orchestrator.units import Duration, PositiveDuration, Size
@@ -114,6 +116,12 @@ class Jump(_Model):
         found = {"user": match[1], "host": match[2].strip("[]"), "port": match[3]}
         return {name: value for name, value in found.items() if value is not None}
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return or_text(handler(core))
+
 
 class WorkerDefaults(_Model):
     """What workers have in common; a worker's own value wins, its targets replace these."""
@@ -123,7 +131,9 @@ class WorkerDefaults(_Model):
     key: Annotated[str | None, Field(description="private key file on this machine")] = None
     passphrase: Annotated[SecretRef | None, Field(description="of the key")] = None
     password: SecretRef | None = None
-    jump: Annotated[tuple[Jump, ...] | None, Field(description="in the order travelled")] = None
+    jump: Annotated[
+        Jump | tuple[Jump, ...] | None, Field(description="one, or several in the order travelled")
+    ] = None
     sudo: Annotated[bool | None, Field(description="run fio through sudo -n")] = None
     sudo_password: SecretRef | None = None
     targets: Annotated[tuple[Target, ...] | None, Field(min_length=1)] = None
@@ -132,13 +142,6 @@ class WorkerDefaults(_Model):
     datastore: str | None = None
     work_dir: WorkerPath | None = None
     fio: Annotated[str | None, Field(description="fio's path on the worker")] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_jump(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and isinstance(data.get("jump"), str | Mapping):
-            return {**data, "jump": [data["jump"]]}
-        return data
 
 
 class WorkerEntry(WorkerDefaults):
@@ -258,6 +261,8 @@ def _workers(entry: WorkerEntry, defaults: WorkerDefaults) -> Iterator[Worker]:
     if "targets" not in merged:
         raise ValueError(f"worker {entry.name} has no targets; give them here or in defaults")
     merged["targets"] = _labelled(merged["targets"])
+    if isinstance(merged.get("jump"), Jump):
+        merged["jump"] = (merged["jump"],)
     for name, host in zip(names, hosts, strict=True):
         yield Worker(**(merged | {"name": name, "host": host}))
 

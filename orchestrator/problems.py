@@ -49,6 +49,11 @@ def dotted(path: Path) -> str:
     return ".".join(str(step) for step in path)
 
 
+def or_text(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a model that also has a short form in text, for editors."""
+    return {"anyOf": [{"type": "string"}, schema]}
+
+
 @dataclass(frozen=True)
 class _Found:
     """An error, its path without pydantic's names for forms, and the union forms it is in."""

@@ -15,10 +15,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from orchestrator.errors import InputError, Problem
-from orchestrator.problems import nearest, problems_of
+from orchestrator.problems import nearest, or_text, problems_of
 from orchestrator.profiles import Profile, override_profile
 from orchestrator.repeats import repeat_id
 from orchestrator.shapes import Name
@@ -79,6 +87,12 @@ class Policy(BaseModel):
         elif self.quorum is not None and self.quorum < 1:
             raise ValueError("quorum must be at least 1 worker")
         return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return or_text(handler(core))
 
     def needed(self, workers: int) -> int:
         """How many of so many workers a case needs; a percent is rounded up."""
@@ -162,6 +176,12 @@ class CaseEntry(BaseModel):
     def _short(cls, data: Any) -> Any:
         """`- 4k-70r-random` is short for a profile by that name."""
         return {"profile": data} if isinstance(data, str) else data
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return or_text(handler(core))
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,3 +122,17 @@ def test_zero_is_refused_where_it_means_nothing(kind):
     """A block size, a rate or a runtime of 0 is an error, not a default."""
     with pytest.raises(ValidationError, match="more than 0"):
         TypeAdapter(kind).validate_python(0)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [units.Size, units.Duration, units.Iops, units.ByteRate, units.Percent, units.Latency],
+)
+def test_the_schemas_examples_are_what_is_taken(kind):
+    """What the JSON Schema shows an editor fits its own pattern and is read."""
+    adapter = TypeAdapter(kind)
+    schema = adapter.json_schema()
+    text = next(form for form in schema.get("anyOf", [schema]) if form["type"] == "string")
+    for example in text["examples"]:
+        assert re.search(text["pattern"], example)
+        assert adapter.validate_python(example) > 0

@@ -49,6 +49,8 @@ def schema_command(kind: str) -> None:
     An editor that knows it completes and checks the YAML as you type.
     """
     schema = _SCHEMAS[kind].model_json_schema()
+    # A file's name is its stem, so the key may be left out there.
+    schema["required"] = [key for key in schema.get("required", []) if key != "name"]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"hcio {kind}"}
     click.echo(json.dumps({**schema, **head}, indent=2))
 

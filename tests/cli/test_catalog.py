@@ -117,3 +117,11 @@ def test_schema(hcio, kind, words):
     assert json.loads(out)["type"] == "object"
     assert json.loads(out)["additionalProperties"] is False
     assert [word for word in words if word not in out] == []
+
+
+def test_schema_knows_the_short_forms(hcio):
+    """A case, a policy and a jump host may be plain text for an editor too."""
+    suite = json.loads(hcio("schema", "suite")[1])["$defs"]
+    inventory = json.loads(hcio("schema", "inventory")[1])["$defs"]
+    for form in (suite["CaseEntry"], suite["Policy"], inventory["Jump"]):
+        assert {"type": "string"} in form["anyOf"]
