@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestrator.errors import IncompatibleResults
+from orchestrator.windows import Course
 
 SCHEMA = 1
 
@@ -174,6 +175,8 @@ class CaseResult(Struct, frozen=True, kw_only=True, gc=False):
     #: some workers are missing and the policy allowed it
     degraded: bool = False
     reason: str | None = None
+    #: how the case went over time, from its series; None without logs
+    course: Course | None = None
 
 
 class RunResult(Struct, frozen=True, kw_only=True, gc=False):
