@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
     "accept": ("orchestrator.cli.accept", "Hold acceptance rules against a run."),
     "matrix": ("orchestrator.cli.matrix", "Configurations down, workloads across."),
+    "import": ("orchestrator.cli.import_", "Make a run folder from results made elsewhere."),
     "schema": ("orchestrator.cli.catalog", "Print a JSON Schema: profile, suite or inventory."),
     "profiles": ("orchestrator.cli.catalog", "List the profiles there are."),
     "suites": ("orchestrator.cli.catalog", "List the suites there are."),
