@@ -14,6 +14,7 @@ from orchestrator.secrets import Secret
 
 HostKeyPolicy = Literal["strict", "accept-new"]
 
+_PORT = 22
 #: Tried in this order when nothing else is given, as OpenSSH does.
 _USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
@@ -66,7 +67,7 @@ def endpoint(name: str, settings: SshSettings) -> Endpoint:
     """Fill in from the configuration file and the defaults. ConfigError when it is unusable."""
     found = _lookup(name, settings)
     address = _word(found, "hostname") or settings.host
-    port = settings.port or int(_word(found, "port") or 22)
+    port = settings.port or int(_word(found, "port") or _PORT)
     alias = _word(found, "hostkeyalias") or address
     keys, explicit = _keys(settings, found)
     return Endpoint(
@@ -74,7 +75,7 @@ def endpoint(name: str, settings: SshSettings) -> Endpoint:
         address=address,
         port=port,
         user=settings.user or _word(found, "user") or getpass.getuser(),
-        known_as=alias if port == 22 else f"[{alias}]:{port}",
+        known_as=alias if port == _PORT else f"[{alias}]:{port}",
         known_hosts=_known_hosts(settings, found),
         keys=keys,
         only_keys=explicit,
@@ -87,8 +88,14 @@ def _lookup(name: str, settings: SshSettings) -> paramiko.SSHConfigDict:
     if settings.config is None:
         return paramiko.SSHConfigDict()
     path = settings.config.expanduser()
+    # The first value of an option wins, so what the settings say themselves stands in front;
+    # a ProxyCommand's %p and %r then say it too.
+    first = ["Host *"]
+    first += [f"  Port {settings.port}"] if settings.port else []
+    first += [f"  User {settings.user}"] if settings.user else []
     try:
-        return paramiko.SSHConfig.from_path(str(path)).lookup(settings.host)
+        text = "\n".join([*first, path.read_text("utf-8")])
+        return paramiko.SSHConfig.from_text(text).lookup(settings.host)
     except FileNotFoundError:
         return paramiko.SSHConfigDict()
     except (OSError, ValueError, paramiko.SSHException, ImportError) as error:
