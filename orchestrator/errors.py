@@ -243,7 +243,9 @@ class DeploymentFailed(BrokenError):
         self, name: str, errors: Mapping[str, Exception], ready: Sequence[Any], *, next_step: str
     ) -> None:
         lines = [f"deployment {name}: {len(errors)} of {len(errors) + len(ready)} workers failed"]
-        lines += [f"  {worker}: {error}" for worker, error in sorted(errors.items())]
+        lines += [
+            f"  {worker}: {getattr(error, 'what', error)}" for worker, error in sorted(errors.items())
+        ]
         super().__init__("\n".join(lines), next_step=next_step)
         self.errors = dict(errors)
         self.ready = tuple(ready)

@@ -96,6 +96,7 @@ def spread(
     spots: dict[str, Spot] = {}
     by_host: Counter[str] = Counter(spot.host for spot in placed.values())
     by_store: Counter[str] = Counter(spot.datastore for spot in placed.values())
+    by_spot: Counter[Spot] = Counter(placed.values())
     room = {store.ref: store.free for store in datastores}
     short: list[str] = []
     for worker in workers:
@@ -105,13 +106,17 @@ def spread(
         host = min(hosts, key=lambda host: by_host[host.ref])
         seen = [store for store in datastores if store.ref in host.datastores] or list(datastores)
         fitting = [store for store in seen if room[store.ref] >= each]
-        store = min(fitting or seen, key=lambda store: by_store[store.ref])
+        store = min(
+            fitting or seen,
+            key=lambda store: (by_spot[Spot(host.ref, store.ref)], by_store[store.ref]),
+        )
         if not fitting:
             short.append(worker)
         room[store.ref] -= each
         by_host[host.ref] += 1
         by_store[store.ref] += 1
         spots[worker] = Spot(host.ref, store.ref)
+        by_spot[spots[worker]] += 1
     return Placement(spots, _shortage(workers, placed, datastores, each, short))
 
 

@@ -32,7 +32,13 @@ func (l *lab) setBoot(b boot) {
 	l.boot, l.leases = b, 0
 }
 
-func (l *lab) before(string, []byte) {}
+// redirect sends a call to an object whose task fails.
+func (l *lab) redirect(body []byte, fault string) []byte {
+	l.mu.Lock()
+	l.taskFault = fault
+	l.mu.Unlock()
+	return wholeThisPattern.ReplaceAll(body, []byte(`${1}`+failingKind+`${2}`+failingName+`<`))
+}
 
 // after lets a guest boot or stop when its VM was switched.
 func (l *lab) after(method, ref string) {

@@ -76,6 +76,21 @@ func newControl(g *gate, l *lab) http.Handler {
 		l.performance.set(figures)
 		return true, nil
 	})
+	on("/vsan", func(in *json.Decoder) (any, error) {
+		var wish vsanWish
+		if err := in.Decode(&wish); err != nil {
+			return nil, err
+		}
+		l.vsan.set(wish)
+		return true, nil
+	})
+	on("/clock", func(in *json.Decoder) (any, error) {
+		var wish clockWish
+		if err := in.Decode(&wish); err != nil {
+			return nil, err
+		}
+		return true, l.setClock(wish)
+	})
 	on("/event", func(in *json.Decoder) (any, error) {
 		var wish eventWish
 		if err := in.Decode(&wish); err != nil {

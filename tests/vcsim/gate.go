@@ -46,9 +46,12 @@ func newGate(next http.Handler, lab *lab) *gate {
 }
 
 var (
-	methodPattern = regexp.MustCompile(`<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`)
-	thisPattern   = regexp.MustCompile(`<(?:\w+:)?_this[^>]*>([^<]+)<`)
-	cookiePattern = regexp.MustCompile(`vmware_soap_session="?([^";]+)`)
+	methodPattern    = regexp.MustCompile(`<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`)
+	thisPattern      = regexp.MustCompile(`<(?:\w+:)?_this[^>]*>([^<]+)<`)
+	wholeThisPattern = regexp.MustCompile(`(<(?:\w+:)?_this[^>]*type=")[^"]+("[^>]*>)[^<]+<`)
+	namePattern      = regexp.MustCompile(`<name(?: [^>]*)?>([^<]+)</name>`)
+	taskPattern      = regexp.MustCompile(`<returnval[^>]*type="Task"[^>]*>([^<]+)<`)
+	cookiePattern    = regexp.MustCompile(`vmware_soap_session="?([^";]+)`)
 )
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,6 +68,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	// pyVmomi's word for a reference in an untyped place; vCenter knows both, the simulator one.
+	body = bytes.ReplaceAll(body, []byte(`xsi:type="ManagedObject"`), []byte(`xsi:type="ManagedObjectReference"`))
 	method := "?"
 	if found := methodPattern.FindSubmatch(body); found != nil {
 		method = string(found[1])
@@ -78,7 +83,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Cookie") // a new login on an old, expired cookie
 	}
 	if hit != nil {
-		if done := g.refuse(w, r, hit, method); done {
+		if hit.Kind == "task" && strings.HasSuffix(method, "_Task") {
+			body = g.lab.redirect(body, hit.Fault)
+		} else if done := g.refuse(w, r, hit); done {
 			return
 		}
 	}
@@ -88,17 +95,29 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = "/pbm"
 	}
 	answer := &answer{ResponseWriter: w}
-	g.lab.before(method, body)
 	g.next.ServeHTTP(answer, r)
 	g.remember(answer.Header())
-	if found := thisPattern.FindSubmatch(body); found != nil && answer.status < 300 {
-		g.lab.after(method, string(found[1]))
+	if answer.status < 300 {
+		g.after(method, body, answer.body.Bytes())
 	}
 	if hit != nil && hit.Kind == "lost" {
 		g.hang(r)
 		return
 	}
 	answer.send()
+}
+
+// after does what follows a call that was carried out.
+func (g *gate) after(method string, body, answer []byte) {
+	this := thisPattern.FindSubmatch(body)
+	if this == nil {
+		return
+	}
+	name, task := namePattern.FindSubmatch(body), taskPattern.FindSubmatch(answer)
+	if method == "CloneVM_Task" && name != nil && task != nil {
+		g.lab.configure(string(name[1]), string(task[1]))
+	}
+	g.lab.after(method, string(this[1]))
 }
 
 // answer holds a response back until it is known whether it is to be sent.
@@ -143,17 +162,10 @@ func (g *gate) record(method string) *rule {
 	return nil
 }
 
-func (g *gate) refuse(w http.ResponseWriter, r *http.Request, hit *rule, method string) bool {
+func (g *gate) refuse(w http.ResponseWriter, r *http.Request, hit *rule) bool {
 	switch hit.Kind {
-	case "fault":
+	case "fault", "task":
 		g.fault(w, hit.Fault, "made to fail by the test")
-	case "task":
-		if !strings.HasSuffix(method, "_Task") {
-			g.fault(w, hit.Fault, "made to fail by the test")
-			return true
-		}
-		g.lab.failNextTask(hit.Fault)
-		return false
 	case "hang":
 		g.hang(r)
 	case "drop":

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"sort"
-	"strings"
 	"sync"
 
 	pbm "github.com/vmware/govmomi/pbm/simulator"
@@ -35,11 +34,14 @@ type lab struct {
 	performance *performance
 	policies    *policies
 	vsanKind    string
+	vsan        *vsanState
+	clocks      map[string]*dateTime
 
 	mu        sync.Mutex
 	boot      boot
 	leases    int
-	failTasks []string
+	taskFault string
+	configs   map[string]*types.VirtualMachineConfigSpec
 }
 
 func newLab(hosts, datastores, strangers int, vsanKind string) (*lab, error) {
@@ -52,7 +54,7 @@ func newLab(hosts, datastores, strangers int, vsanKind string) (*lab, error) {
 	model.Service.RegisterEndpoints = true
 	l := &lab{
 		model: model, service: model.Service, ctx: model.Service.Context,
-		vsanKind: vsanKind, boot: boot{Delay: 0.02},
+		vsanKind: vsanKind, boot: boot{Delay: 0.02}, configs: map[string]*types.VirtualMachineConfigSpec{},
 	}
 	l.ctx.Map.Handler = l.handle
 	return l, l.furnish()
@@ -111,11 +113,16 @@ func (l *lab) finish(answer soap.HasFault) {
 
 // extend puts what the simulator lacks in the place of its own objects, once its endpoints are there.
 func (l *lab) extend() {
+	l.failTasks()
+	l.wind()
+	l.vsan = newVsanState()
 	l.performance = newPerformance(l)
 	l.policies = newPolicies(l)
 	l.service.RegisterSDK(l.policies.registry)
 	if l.vsanKind != "" {
-		l.service.RegisterSDK(newVsan(l))
+		registry := newVsan(l)
+		l.vsan.register(registry)
+		l.service.RegisterSDK(registry)
 	}
 }
 
@@ -129,33 +136,46 @@ func (l *lab) announce(address string) {
 	})
 }
 
-func (l *lab) failNextTask(fault string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failTasks = append(l.failTasks, fault)
-}
-
 // handle sees every decoded call before the simulator does.
-func (l *lab) handle(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	if strings.HasSuffix(method.Name, "_Task") {
+func (l *lab) handle(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	if order, ok := method.Body.(*types.CloneVM_Task); ok && order.Spec.Config != nil {
 		l.mu.Lock()
-		var fault string
-		if len(l.failTasks) > 0 {
-			fault, l.failTasks = l.failTasks[0], l.failTasks[1:]
-		}
+		l.configs[order.Name] = order.Spec.Config
 		l.mu.Unlock()
-		if fault != "" {
-			return &failing{Self: method.This, fault: newFault(fault)}, nil
-		}
 	}
 	if l.policies != nil {
 		l.policies.note(method)
 	}
-	if vm := l.vm(method.This.Value); vm != nil && method.Name == "CloneVM_Task" {
-		return &cloner{vm, l}, nil
-	}
 	return nil, nil
 }
+
+// configure does what a vCenter does and the simulator does not: a clone's order may hold a
+// configuration, and the clone has it when its task has ended.
+func (l *lab) configure(name, task string) {
+	l.mu.Lock()
+	config := l.configs[name]
+	delete(l.configs, name)
+	l.mu.Unlock()
+	done, ok := l.ctx.Map.Get(types.ManagedObjectReference{Type: "Task", Value: task}).(*simulator.Task)
+	if !ok || config == nil {
+		return
+	}
+	done.Wait()
+	ref, ok := done.Info.Result.(types.ManagedObjectReference)
+	if vm := l.vm(ref.Value); ok && vm != nil {
+		config.DeviceChange = nil // the simulator does these
+		l.finish(vm.ReconfigVMTask(l.ctx, &types.ReconfigVM_Task{This: ref, Spec: *config}))
+	}
+}
+
+// failTasks registers the object whose tasks fail; the gate sends a call that is to fail to it.
+func (l *lab) failTasks() {
+	l.ctx.Map.Put(&failing{
+		Self: types.ManagedObjectReference{Type: failingKind, Value: failingName}, lab: l,
+	})
+}
+
+const failingKind, failingName = "Failing", "failing"
 
 func newFault(name string) types.BaseMethodFault {
 	kind, ok := types.TypeFunc()(name)
@@ -167,17 +187,20 @@ func newFault(name string) types.BaseMethodFault {
 	return &types.SystemErrorFault{Reason: name}
 }
 
-// failing stands in for an object whose next task fails.
+// failing stands in for an object: each of its tasks ends in the fault that was asked for.
 type failing struct {
-	Self  types.ManagedObjectReference
-	fault types.BaseMethodFault
+	Self types.ManagedObjectReference
+	lab  *lab
 }
 
 func (f *failing) Reference() types.ManagedObjectReference { return f.Self }
 
 func (f *failing) task(ctx *simulator.Context, name string) types.ManagedObjectReference {
+	f.lab.mu.Lock()
+	fault := newFault(f.lab.taskFault)
+	f.lab.mu.Unlock()
 	return simulator.CreateTask(f, name, func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
-		return nil, f.fault
+		return nil, fault
 	}).Run(ctx)
 }
 

@@ -45,7 +45,7 @@ func main() {
 		fail(err)
 	}
 	lab.announce(outer.Addr().String())
-	gate := newGate(lab.service.ServeMux, lab)
+	gate := newGate(withVersions(lab.service.ServeMux), lab)
 	go serveTLS(outer, certificate, gate)
 
 	control, err := net.Listen("tcp", "127.0.0.1:0")

@@ -76,6 +76,8 @@ func (l *lab) post(wish eventWish) error {
 	}
 	if extended, ok := event.(*types.EventEx); ok {
 		extended.EventTypeId = wish.ID
+		cluster := l.ctx.Map.Any("ClusterComputeResource").Reference()
+		extended.ObjectType, extended.ObjectId = cluster.Type, cluster.Value
 	}
 	base := event.GetEvent()
 	base.FullFormattedMessage = wish.Message
@@ -95,9 +97,24 @@ func (l *lab) post(wish eventWish) error {
 			ComputeResource:     cluster.Reference(),
 		}
 	}
+	point(reflect.ValueOf(event).Elem(), l.ctx.Map.Any("HostSystem").Reference())
 	manager := l.ctx.Map.EventManager()
 	l.ctx.WithLock(manager, func() { manager.PostEvent(l.ctx, &types.PostEvent{EventToPost: event}) })
 	return nil
+}
+
+// point gives every empty reference of an event a value: a vCenter never sends one without a type.
+func point(value reflect.Value, ref types.ManagedObjectReference) {
+	for i := 0; value.Kind() == reflect.Struct && i < value.NumField(); i++ {
+		field := value.Field(i)
+		if found, ok := field.Interface().(types.ManagedObjectReference); ok {
+			if found.Type == "" {
+				field.Set(reflect.ValueOf(ref))
+			}
+			continue
+		}
+		point(field, ref)
+	}
 }
 
 // vmWish is a VM made by somebody else; Source is cloned, with its settings where Copy is set.
