@@ -23,8 +23,6 @@ from orchestrator.suites import ALL, Case, Policy, Suite, Thresholds
 from orchestrator.targets import Wanted
 
 SCHEMA: Final = 1
-#: Beyond ramp and runtime, before the worker itself ends a case: fio's own start and end.
-GRACE_S: Final = 60.0
 #: The case id of the fill that comes before the first case.
 PREPARE: Final = "prepare"
 #: What a fill is taken to reach on each worker when a deadline or a duration is computed.
@@ -49,7 +47,7 @@ class Plan(BaseModel):
     prepare: Literal["auto", "none", "zero", "random"]
     fast_fail: float
     pause: float
-    grace: float = GRACE_S
+    grace: float = 60.0
     policy: Policy
     thresholds: Thresholds
     cases: tuple[Case, ...]
@@ -77,7 +75,6 @@ def build_plan(
     version: str,
     templates: Mapping[str, str],
     local: bool = False,
-    grace: float = GRACE_S,
 ) -> Plan:
     """Put a suite's cases on an inventory's workers.
 
@@ -97,7 +94,7 @@ def build_plan(
         prepare=suite.prepare,
         fast_fail=suite.fast_fail,
         pause=suite.pause,
-        grace=grace,
+        grace=suite.grace,
         policy=suite.policy,
         thresholds=suite.thresholds,
         cases=tuple(cases),

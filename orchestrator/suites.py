@@ -204,6 +204,9 @@ class Suite(BaseModel):
     prepare: Literal["auto", "none", "zero", "random"] = "auto"
     fast_fail: Annotated[Duration, Field(description="I/O must be seen by then; 0: off")] = 20.0
     pause: Annotated[Duration, Field(description="between two cases")] = 0.0
+    grace: Annotated[
+        Duration, Field(description="beyond ramp and runtime, before a worker ends a case itself")
+    ] = 60.0
     policy: Policy = Policy()
     thresholds: Thresholds = Thresholds()
     repeats: Annotated[Repeats, Field(description="a number, or a rule")] = Repeats()
@@ -247,7 +250,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, list[Any]]:
 
 #: Fields of a suite that an override may replace (the others are the cases' own).
 SUITE_FIELDS: Final = (
-    *("order", "seed", "prepare", "fast_fail", "pause"),
+    *("order", "seed", "prepare", "fast_fail", "pause", "grace"),
     *("policy", "thresholds"),
 )
 

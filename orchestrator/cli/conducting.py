@@ -11,7 +11,7 @@ import click
 
 from orchestrator.catalog import parse_document
 from orchestrator.cli.display import open_display
-from orchestrator.cli.lab import Opener, make_lab
+from orchestrator.cli.lab import RUN_PATIENCE_S, Opener, make_lab
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import (
     EXIT_BROKEN,
@@ -64,9 +64,19 @@ def read_plan(folder: RunFolder) -> Plan:
     return parse_document(folder.read_plan(), str(folder.path / "plan.yaml")).validate(Plan)
 
 
-def open_fleet(plan: Plan, report: Callable[[Any], None], forks: int = AT_ONCE) -> Fleet:
+def open_fleet(
+    plan: Plan,
+    report: Callable[[Any], None],
+    forks: int = AT_ONCE,
+    patience_s: float = RUN_PATIENCE_S,
+) -> Fleet:
     """The plan's workers, not yet connected."""
-    opener = Opener(Inventory(workers=plan.workers, ssh=plan.ssh), local=plan.local, report=report)
+    opener = Opener(
+        Inventory(workers=plan.workers, ssh=plan.ssh),
+        local=plan.local,
+        report=report,
+        patience_s=patience_s,
+    )
     return Fleet(plan, opener, at_once=forks)
 
 

@@ -77,7 +77,7 @@ def run_command(
     Ctrl-C ends the case at work on the workers and keeps what is there. If this process dies
     instead, the case goes on: `hcio resume` takes the run up again.
     """
-    plan = _plan(suite, inventory, local, targets, size, changes, only, profiles)
+    plan = make_plan(suite, inventory, local, targets, size, changes, only, profiles)
     if dry_run:
         text = dryrun_document(plan) if as_json else render_dryrun(plan, every_worker=all_workers)
         click.echo(text, nl=False)
@@ -88,7 +88,7 @@ def run_command(
     return conduct(plan, folder, mode, poll=poll, forks=forks, as_json=as_json)
 
 
-def _plan(
+def make_plan(
     suite_name: str,
     inventory: Path | None,
     local: bool,
@@ -98,6 +98,7 @@ def _plan(
     only: Sequence[str],
     profiles: Path | None,
 ) -> Plan:
+    """The plan of a command line: suite, overrides, workers. InputError or ConfigError."""
     catalog = Catalog.of(profiles, here=Path())
     suite, overrides = override_suite(catalog.find_suite(suite_name), parse_overrides(changes))
     cases = expand_suite(suite, catalog.find_profile, overrides=overrides, only=only)
