@@ -57,7 +57,7 @@ class Vsan:
     """The vSAN configuration behind a datastore, for provenance and sizing. Sizes in bytes.
 
     `disk_groups`, `cache` and `all_flash` belong to OSA and are None on ESA. `witness` names the
-    witness host of a stretched or two-node cluster; its disk group is counted in `disk_groups`.
+    witness host of a stretched or two-node cluster; its disk group is not among `disk_groups`.
     """
 
     architecture: Architecture

@@ -107,6 +107,9 @@ func (l *lab) post(wish eventWish) error {
 func point(value reflect.Value, ref types.ManagedObjectReference) {
 	for i := 0; value.Kind() == reflect.Struct && i < value.NumField(); i++ {
 		field := value.Field(i)
+		if !field.CanSet() {
+			continue
+		}
 		if found, ok := field.Interface().(types.ManagedObjectReference); ok {
 			if found.Type == "" {
 				field.Set(reflect.ValueOf(ref))
