@@ -70,6 +70,13 @@ class Network:
     switch: str | None = None
     key: str | None = None
 
+    @property
+    def identity(self) -> str:
+        """What a card on this network shows as its own (`Nic.network`)."""
+        if self.kind == "distributed":
+            return f"portgroup:{self.key}"
+        return f"opaque:{self.key}" if self.kind == "opaque" else self.ref
+
 
 @dataclass(frozen=True)
 class Site:

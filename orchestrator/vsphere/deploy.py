@@ -249,6 +249,9 @@ class _Work:
             for machine in _images(ground.machines, self._state.id)
             if ground.source.machine is None or machine.ref != ground.source.machine.ref
         ]
+        going = {machine.ref for machine, _ in surplus}
+        going |= {p.machine.ref for p in layout.workers if p.action == "renew" and p.machine}
+        unpin(self._vsphere, self._site, going, self._tools.patience)
         for machine, reason in surplus:
             self._tools.say(f"{machine.name}: removed ({reason})")
         gone = _together(
@@ -564,6 +567,13 @@ def remove_machine(vsphere: VSphere, machine: Machine, patience: Patience) -> No
     vsphere.destroy(machine.ref, timeout=patience.change)
 
 
+def unpin(vsphere: VSphere, site: Site, refs: set[str], patience: Patience) -> None:
+    """Take the overrides of VMs back that are about to go."""
+    pinned = vsphere.pinned(site) & refs if refs else frozenset()
+    if pinned:
+        vsphere.pin(site, sorted(pinned), False, timeout=patience.change)
+
+
 def destroy(tools: Tools, cluster: Cluster, deployment: str) -> tuple[str, ...]:
     """Remove every VM of the deployment, and its rules: the names of what was removed.
 
@@ -580,9 +590,7 @@ def destroy(tools: Tools, cluster: Cluster, deployment: str) -> tuple[str, ...]:
     name = rule_name(cluster.deployment, deployment)
     if any(rule.name == name for rule in vsphere.rules(site)):
         vsphere.set_rule(site, Rule(name, frozenset()), timeout=timeout)
-    pinned = vsphere.pinned(site) & set(ours)
-    if pinned:
-        vsphere.pin(site, sorted(pinned), False, timeout=timeout)
+    unpin(vsphere, site, set(ours), tools.patience)
 
     def remove(machine: Machine) -> str:
         remove_machine(vsphere, machine, tools.patience)

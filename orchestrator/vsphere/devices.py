@@ -70,13 +70,6 @@ def _network_of(backing: Any) -> str | None:
     return network._moId if network is not None else None
 
 
-def network_identity(network: Network) -> str:
-    """What a card on this network shows as its own (`Nic.network`)."""
-    if network.kind == "distributed":
-        return f"portgroup:{network.key}"
-    return f"opaque:{network.key}" if network.kind == "opaque" else network.ref
-
-
 def _backing(network: Network) -> Any:
     if network.kind == "distributed":
         port = vim.dvs.PortConnection(portgroupKey=network.key, switchUuid=network.switch)
@@ -165,7 +158,7 @@ def _cards(wanted: Sequence[Network], cards: Sequence[Any]) -> list[Any]:
     ordered = sorted(cards, key=lambda card: card.key)
     for index, network in enumerate(wanted):
         if index < len(ordered):
-            if _network_of(ordered[index].backing) != network_identity(network):
+            if _network_of(ordered[index].backing) != network.identity:
                 ordered[index].backing = _backing(network)
                 specs.append(_Spec(operation="edit", device=ordered[index]))
             continue

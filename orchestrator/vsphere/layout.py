@@ -233,7 +233,7 @@ def _wanted(
         cpus=shape.cpus,
         memory=shape.memory,
         disks=DataDisks(disks.count, disks.size, disks.controller, disks.thin, not own),
-        networks=tuple((identity(network), network) for network in networks),
+        networks=tuple((network.identity, network) for network in networks),
         image=ground.source.image,
         seed=Seed(
             instance_id=f"{deployment}-{name}",
@@ -248,13 +248,6 @@ def _wanted(
         ),
         policy=ground.policy,
     )
-
-
-def identity(network: Network) -> str:
-    """What a card on this network shows as its own (`Nic.network`)."""
-    if network.kind == "distributed":
-        return f"portgroup:{network.key}"
-    return f"opaque:{network.key}" if network.kind == "opaque" else network.ref
 
 
 def _static(shape: WorkerShape, index: int) -> StaticAddress | None:
