@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class Connection:
                 shut(socket.SHUT_RDWR)
         with suppress(OSError, EOFError, paramiko.SSHException):
             self.transport.close()
+        if isinstance(self.pipe, paramiko.ProxyCommand):
+            _reap(self.pipe.process)
         if self.through is not None:
             self.through.close()
 
@@ -79,7 +82,6 @@ def _open(name: str, end: Endpoint, keys: KeyCache, through: Connection | None) 
         _shake_hands(name, end, transport)
         log_in(name, end, transport, keys)
         pipe.settimeout(_LOOK)
-        _acknowledge_at_once(pipe)
         if end.settings.keepalive > 0:
             transport.set_keepalive(max(1, round(end.settings.keepalive)))
     except BaseException:
@@ -113,6 +115,20 @@ def _proxy(name: str, command: str) -> Pipe:
     return paramiko.ProxyCommand(command)
 
 
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """End a ProxyCommand for good; the library only asks it to end."""
+    process.terminate()
+    try:
+        process.wait(_LOOK)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
+
+
 def _tuned(opened: socket.socket, keepalive: float) -> socket.socket:
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -121,13 +137,6 @@ def _tuned(opened: socket.socket, keepalive: float) -> socket.socket:
         milliseconds = int(max(30.0, 3 * keepalive) * 1000)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
     return opened
-
-
-def _acknowledge_at_once(pipe: Pipe) -> None:
-    """The server holds its first answer back until its last words of the login are
-    acknowledged, which the kernel would put off by 40 ms."""
-    if isinstance(pipe, socket.socket) and hasattr(socket, "TCP_QUICKACK"):
-        pipe.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def _shake_hands(name: str, end: Endpoint, transport: paramiko.Transport) -> None:

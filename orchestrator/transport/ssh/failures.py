@@ -14,6 +14,7 @@ import paramiko
 from paramiko.auth_strategy import AuthFailure
 from paramiko.ber import BERException
 from paramiko.buffered_pipe import PipeTimeout
+from paramiko.hostkeys import InvalidHostKey
 from paramiko.packet import NeedRekeyException
 from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import (
@@ -105,6 +106,7 @@ MEANINGS: Mapping[type[BaseException], Meaning] = MappingProxyType(
         UnknownKeyType: _KEY,
         BERException: _KEY,
         paramiko.BadHostKeyException: Meaning(HostKeyRejected, HostKeyRejected, again=False),
+        InvalidHostKey: Meaning(HostKeyRejected, HostKeyRejected, again=False),
         paramiko.ChannelException: Meaning(
             HostUnreachable,
             ConnectionLost,
