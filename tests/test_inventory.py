@@ -140,7 +140,7 @@ def test_a_resolved_inventory_reads_back_and_holds_no_secret():
     entry = {
         "name": "w",
         "password": "env:PW",
-        "sudo_password": "file:/root/pw",
+        "sudo_password": "file:/etc/hcio/pw",
         "jump": {"host": "gw", "password": "prompt"},
         "targets": [{"serial": "a", "allow": ["filesystem"]}, {"file": "/x", "size": "1g"}],
     }
