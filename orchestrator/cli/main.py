@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "accept": ("orchestrator.cli.accept", "Hold acceptance rules against a run."),
     "matrix": ("orchestrator.cli.matrix", "Configurations down, workloads across."),
     "import": ("orchestrator.cli.import_", "Make a run folder from results made elsewhere."),
+    "export": ("orchestrator.cli.export", "Write runs as CSV, Parquet, JSON or a workbook."),
     "schema": ("orchestrator.cli.catalog", "Print a JSON Schema: profile, suite or inventory."),
     "profiles": ("orchestrator.cli.catalog", "List the profiles there are."),
     "suites": ("orchestrator.cli.catalog", "List the suites there are."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from orchestrator.errors import ConfigError, IncompatibleResults
 from orchestrator.repeats import group_repeats, split_repeat
 from orchestrator.results import RunResult, read_result
 from orchestrator.store import RunStore
+
+if TYPE_CHECKING:
+    import polars as pl
 
 runs_option = click.option(
     "--runs",
@@ -60,14 +63,43 @@ def load_side(references: str, runs: Path) -> Side:
         for case_id, fields in case_conditions(plan).items():
             details.setdefault(split_repeat(case_id)[0], fields)
         for case, repeats in group_repeats(run.cases).items():
-            seen = tuple(Observation(r, _series(folder, r.case)) for r in repeats)
+            alone = len(run.cases) == 1
+            seen = tuple(Observation(r, _series(folder, r.case, alone=alone)) for r in repeats)
             cases[case] = cases.get(case, ()) + seen
     return Side(", ".join(names), cases, _merged(conditions), details)
 
 
-def _series(folder: Path | None, case: str) -> dict[str, list[float]]:
+def case_series(folder: Path | None, case: str, *, alone: bool = False) -> pl.LazyFrame | None:
+    """The series of a case, lazily; None where the run kept none.
+
+    It is `series/<case>.parquet`, or the case's rows of `series.parquet`; one without a column
+    `case` belongs to the run's only case (`alone`).
+    """
+    if folder is None:
+        return None
+    from orchestrator.series import scan_series  # polars takes its time to load
+
+    own, common = folder / "series" / f"{case}.parquet", folder / "series.parquet"
+    if own.is_file():
+        return scan_series(own)
+    if not common.is_file():
+        return None
+    frame = scan_series(common)
+    if "case" in frame.collect_schema().names():
+        import polars
+
+        return frame.filter(polars.col("case") == case).drop("case")
+    return frame if alone else None
+
+
+def _series(folder: Path | None, case: str, *, alone: bool) -> dict[str, list[float]]:
     """The windows of a case by metric name; empty where the run kept no series."""
-    return {}
+    frame = case_series(folder, case, alone=alone)
+    if frame is None:
+        return {}
+    from orchestrator.samples import samples_of
+
+    return samples_of(frame)
 
 
 def _merged(several: list[Mapping[str, Any]]) -> dict[str, Any]:
