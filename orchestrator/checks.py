@@ -78,18 +78,19 @@ def verdict_of(reasons: Iterable[Reason]) -> Verdict:
 def check_worker(subject: WorkerSubject, checks: Iterable[WorkerCheck] = ()) -> list[Reason]:
     """Run the worker checks (or those given) on one worker."""
     chosen = tuple(checks) or WORKER_CHECKS
-    return [r for check in chosen for r in _safely(check, subject, subject.worker)]
+    return [r for check in chosen for r in safely(check, subject, subject.worker)]
 
 
 def check_case(subject: CaseSubject, checks: Iterable[CaseCheck] = ()) -> list[Reason]:
     """Run the case checks (or those given) on a case."""
     chosen = tuple(checks) or CASE_CHECKS
-    return [r for check in chosen for r in _safely(check, subject, None)]
+    return [r for check in chosen for r in safely(check, subject, None)]
 
 
-def _safely(
+def safely(
     check: Callable[[_Subject], Iterable[Reason]], subject: _Subject, worker: str | None
 ) -> list[Reason]:
+    """What a check yields; what it raises becomes a reason of its own."""
     try:
         return list(check(subject))
     except Exception as error:  # noqa: BLE001 - a crashing check must not look like a good one

@@ -1,0 +1,56 @@
+"""Checks of the course over time: the common window, steadiness, what stood out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.dips import Anomaly
+from orchestrator.plausibility.base import Plausible
+from orchestrator.results import Reason
+
+#: Anomalies told as reasons; the rest stands in the course.
+_TOLD = 8
+
+
+def check_course(subject: Plausible) -> Iterator[Reason]:
+    """Steadiness, and what stood out, as the series shows it."""
+    course = subject.case.course
+    if course is None:
+        return
+    if course.common is None and len(subject.counted()) > 1:
+        yield Reason(
+            code="no-common-window",
+            text="there was no second in which all workers measured",
+            level="invalid",
+            threshold="at least one second",
+            next_step="look at the start times of the workers",
+        )
+    steady = course.steady
+    if steady is not None and steady.steady is False:
+        yield Reason(
+            code="not-steady",
+            text=f"not in a steady state: {steady.reason}",
+            level="unknown" if subject.facts.steady_asked else "note",
+            threshold=f"range at most {steady.rule.range_limit:.0%}, fitted line at most "
+            f"{steady.rule.excursion_limit:.0%} of the mean over {steady.window_s:g} s",
+            evidence="rounds: " + ", ".join(f"{value:.0f}" for value in steady.values),
+            next_step="warm up longer, or run until steady",
+        )
+    for anomaly in course.anomalies[:_TOLD]:
+        yield _anomaly_reason(anomaly)
+
+
+def _anomaly_reason(anomaly: Anomaly) -> Reason:
+    whole = anomaly.worker is None
+    serious = whole and anomaly.kind in ("stall", "throttled")
+    also = f", in {anomaly.workers_too} workers" if anomaly.workers_too else ""
+    return Reason(
+        code=f"series-{anomaly.kind}",
+        text=f"{anomaly}{also}",
+        worker=anomaly.worker,
+        level="unknown" if serious else "note",
+        threshold=f"{anomaly.limit:.0f} IOPS",
+        evidence=f"seconds {anomaly.begin_s} to {anomaly.end_s} of the series",
+        next_step="compare with events of hosts and storage at that time (resync, vMotion, "
+        "destaging, throttling by policy)",
+    )

@@ -1,0 +1,369 @@
+"""Each plausibility check says no to figures that can't be true, and nothing to good ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.analysis import analyse_case
+from orchestrator.casefacts import (
+    Cache,
+    Cap,
+    CaseFacts,
+    FactLimits,
+    HostCounters,
+    Limit,
+    depth_for_rate,
+)
+from orchestrator.course import read_course
+from orchestrator.evidence import CaseExpectation, WorkerEvidence
+from orchestrator.plausibility import Plausible, check_plausible, judged
+from orchestrator.results import CaseResult, Reason
+from orchestrator.series import Member, find_logs, write_series
+
+DATA = Path(__file__).parent / "data"
+MILD = {f"w{n}": DATA / "truth" / "mild" / f"w{n}.json" for n in range(1, 5)}
+SKEWED = {f"w{n}": DATA / "truth" / "skewed" / f"w{n}.json" for n in range(1, 5)}
+UNWRITTEN = DATA / "cases" / "29-unwritten-blocks"
+STANDSTILL = DATA / "fio_logs" / "standstill"
+#: Depth x 2 disks of each worker of the recorded runs.
+MILD_DEPTHS = {"w1": 2, "w2": 4, "w3": 512, "w4": 384}
+SKEWED_DEPTHS = {"w1": 2, "w2": 2, "w3": 2, "w4": 512}
+GIB = 1 << 30
+
+
+def case(
+    files: dict[str, Path] | dict[str, bytes],
+    *,
+    hosts: dict[str, str] | None = None,
+    runtime_s: float | None = 2.0,
+) -> CaseResult:
+    """Recorded outputs as a case."""
+    evidence = [
+        WorkerEvidence(
+            name,
+            output=item.read_bytes() if isinstance(item, Path) else item,
+            exit_status=0,
+            host=(hosts or {}).get(name),
+        )
+        for name, item in files.items()
+    ]
+    expected = CaseExpectation(case="c", workers=tuple(files), runtime_s=runtime_s)
+    return analyse_case(expected, evidence)
+
+
+def found(result: CaseResult, facts: CaseFacts) -> dict[str, Reason]:
+    """Reasons by code, the first of each."""
+    reasons: dict[str, Reason] = {}
+    for reason in check_plausible(result, facts):
+        reasons.setdefault(reason.code, reason)
+    return reasons
+
+
+def moved(result: CaseResult, facts: CaseFacts) -> set[str]:
+    """Codes of the reasons that move the verdict."""
+    return {r.code for r in check_plausible(result, facts) if r.level != "note"}
+
+
+def edited(path: Path, change: Callable[[dict[str, object]], None]) -> bytes:
+    """A recorded output with something changed in each of its jobs."""
+    document = json.loads(path.read_bytes())
+    for job in document["jobs"]:
+        change(job)
+    return json.dumps(document).encode()
+
+
+# Little's law
+
+
+def test_littles_law_holds_for_real_runs() -> None:
+    """Closed loops of depth 1, 2 and 256 keep the allowed number of I/Os in flight."""
+    one = {"w1": MILD["w1"], "w2": MILD["w2"]}
+    assert not moved(case(one), CaseFacts(outstanding_ios=MILD_DEPTHS))
+    assert "littles-law" not in found(case(SKEWED), CaseFacts(outstanding_ios=SKEWED_DEPTHS))
+
+
+def test_more_in_flight_than_allowed_is_invalid() -> None:
+    """A latency five times too long for its IOPS can't be: named with the worker."""
+
+    def longer(job: dict[str, object]) -> None:
+        for side in ("read", "write"):
+            latency = job[side]["lat_ns"]  # type: ignore[index]
+            latency["mean"] *= 5
+            latency["max"] *= 5
+
+    files = {"w1": MILD["w1"].read_bytes(), "w2": edited(MILD["w2"], longer)}
+    reason = found(case(files), CaseFacts(outstanding_ios=MILD_DEPTHS))["littles-law"]
+    assert (reason.level, reason.worker) == ("invalid", "w2")
+    assert "in flight" in (reason.evidence or "")
+    assert reason.threshold
+    assert reason.next_step
+
+
+def test_queue_that_was_not_kept_is_unknown_unless_paced() -> None:
+    """Depth 256 with less than one I/O in flight is no load of depth 256; a cap explains it."""
+    result = case({"w3": MILD["w3"]})
+    facts = CaseFacts(outstanding_ios=MILD_DEPTHS)
+    assert found(result, facts)["queue-not-kept"].level == "unknown"
+    assert not moved(result, CaseFacts(outstanding_ios=MILD_DEPTHS, paced=True))
+
+
+# Latency
+
+
+def test_never_written_blocks_answer_too_fast() -> None:
+    """Case 29: 1.17 million IOPS at 6.7 us come from nothing; 72 thousand at 110 us don't."""
+    hollow = case({"w1": UNWRITTEN / "disk-never-written.json"})
+    filled = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    assert found(hollow, CaseFacts())["latency-too-small"].worker == "w1"
+    assert judged(hollow, CaseFacts()).verdict.value == "unknown"
+    assert not moved(filled, CaseFacts())
+    assert judged(filled, CaseFacts()).verdict.value == filled.verdict.value
+
+
+def test_latency_that_was_not_measured_is_said() -> None:
+    """Case 7: I/Os without latency (gtod_reduce) get a note."""
+    result = case({"w1": DATA / "cases" / "07-latency-not-measured" / "gtod-reduce.json"})
+    assert found(result, CaseFacts())["latency-unknown"].level == "note"
+
+
+def test_latency_of_zero_is_unknown() -> None:
+    """I/Os that took 0 ns show a clock that stood."""
+
+    def zero(job: dict[str, object]) -> None:
+        for kind in ("lat_ns", "clat_ns"):
+            latency = job["read"][kind]  # type: ignore[index]
+            latency.update(min=0, max=0, mean=0.0, stddev=0.0)
+
+    result = case({"w1": edited(UNWRITTEN / "disk-prefilled.json", zero)})
+    assert found(result, CaseFacts())["zero-latency"].level == "unknown"
+
+
+def test_mean_above_the_runtime_is_invalid() -> None:
+    """A mean of 110 us in a run that is said to have taken 50 us: one of them is wrong."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    short = replace(result, timing=replace(result.timing, runtime_s=0.00005, ramp_s=0.0))
+    assert found(short, CaseFacts())["latency-above-runtime"].level == "invalid"
+    assert "latency-above-runtime" not in found(result, CaseFacts())
+
+
+def test_percentiles_that_the_count_cannot_carry_are_listed() -> None:
+    """1,200 reads carry p99.9 but no p99.99; 144 thousand carry them all."""
+    few = found(case({"w3": MILD["w3"]}), CaseFacts(paced=True))["percentile-not-carried"]
+    assert few.level == "note"
+    assert "p99.99, p99.999" in few.text
+    many = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    assert "percentile-not-carried" not in found(many, CaseFacts())
+
+
+# Data and caches
+
+
+def test_working_set_inside_a_cache() -> None:
+    """Reads of 64 MiB behind a read cache of 1 GiB may be the cache's; of 2 GiB they aren't, nor
+    behind a cache for writes alone."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    cache = Cache("the read cache", GIB)
+    inside = found(result, CaseFacts(working_set_bytes=64 << 20, caches=(cache,)))
+    assert inside["working-set-in-cache"].level == "unknown"
+    assert not moved(result, CaseFacts(working_set_bytes=2 * GIB, caches=(cache,)))
+    log = Cache("the write log", GIB, reads=False, writes=True)
+    assert not moved(result, CaseFacts(working_set_bytes=64 << 20, caches=(log,)))
+    assert not moved(result, CaseFacts(caches=(cache,)))
+
+
+def test_fill_smaller_than_what_is_read() -> None:
+    """Case 29: a prefill of half the span is named with both sizes; a whole one isn't."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    short = found(result, CaseFacts(working_set_bytes=64 << 20, filled_bytes=32 << 20))
+    assert short["fill-too-small"].level == "invalid"
+    assert "50%" in (short["fill-too-small"].evidence or "")
+    assert not moved(result, CaseFacts(working_set_bytes=64 << 20, filled_bytes=64 << 20))
+
+
+@pytest.mark.parametrize(
+    ("host_iops", "code", "level"),
+    [(36_000, "guest-above-host", "invalid"), (110_000, "other-load", "unknown")],
+)
+def test_guests_and_hosts_disagree(host_iops: float, code: str, level: str) -> None:
+    """72 thousand IOPS in the guest against half and half as much again on the hosts."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    facts = CaseFacts(host_counters=HostCounters("vscsi", iops=host_iops))
+    assert found(result, facts)[code].level == level
+
+
+def test_guests_and_hosts_agree() -> None:
+    """Within a few percent both counted the same."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    counters = HostCounters("vscsi", iops=74_000, bytes_per_s=74_000 * 4096)
+    assert not moved(result, CaseFacts(host_counters=counters))
+
+
+def test_faster_than_the_link_is_invalid() -> None:
+    """281 MiB/s through a 1 Gbit/s link can't be; at the link's limit it is the link's figure."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    rate = 72_003.998001 * 4096
+
+    def reasons(bytes_per_s: float, **more: object) -> dict[str, Reason]:
+        limit = Limit("the link", bytes_per_s=bytes_per_s, **more)  # type: ignore[arg-type]
+        return found(result, CaseFacts(limits=(limit,)))
+
+    assert reasons(125e6)["above-limit"].level == "invalid"
+    assert reasons(rate)["at-limit"].level == "note"
+    assert not reasons(2 * rate)
+    assert reasons(125e6, workers=frozenset({"w1"}))["above-limit"].level == "invalid"
+    assert not reasons(125e6, workers=frozenset({"other"}))
+    assert not reasons(125e6, side="write")
+
+
+# Evenness
+
+
+def test_straggler_is_named() -> None:
+    """Of five workers that do the same, the one with a tenth of it is named; equal ones aren't."""
+    fast = SKEWED["w1"]
+    even = {f"e{n}": SKEWED[f"w{n % 3 + 1}"] for n in range(5)}
+    assert not moved(case(even), CaseFacts())
+    reason = found(case({**dict.fromkeys("abcd", fast), "slow": MILD["w3"]}), CaseFacts())
+    assert reason["straggler"].worker == "slow"
+    assert reason["straggler"].level == "unknown"
+
+
+def test_slow_host_is_named_instead_of_its_workers() -> None:
+    """Two slow workers on one host are that host; on two hosts they are stragglers."""
+    files = {**dict.fromkeys("abcd", SKEWED["w1"]), **dict.fromkeys("xy", MILD["w3"])}
+    together = {**dict.fromkeys("ab", "h1"), **dict.fromkeys("cd", "h2"), "x": "h3", "y": "h3"}
+    reasons = check_plausible(case(files, hosts=together), CaseFacts())
+    assert [r.code for r in reasons if r.level != "note"] == ["slow-host"]
+    assert "h3" in reasons[0].text or "h3" in reasons[-1].text
+    apart = {**together, "x": "h1", "y": "h2"}
+    reasons = check_plausible(case(files, hosts=apart), CaseFacts())
+    assert sorted(str(r.worker) for r in reasons if r.code == "straggler") == ["x", "y"]
+    assert not [r for r in reasons if r.code == "slow-host"]
+
+
+# Rate caps
+
+
+def test_rate_that_was_not_kept_hides_waiting() -> None:
+    """A real run with a cap of 600 kept it; asked for 1,000 the same figures fall short."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    assert "rate-not-kept" not in found(result, CaseFacts(paced=True, cap=Cap(iops=600)))
+    short = found(result, CaseFacts(paced=True, cap=Cap(iops=1000)))["rate-not-kept"]
+    assert short.level == "unknown"
+    assert short.evidence == "60.0%"
+
+
+def test_coordinated_omission_under_a_cap() -> None:
+    """A real run with 400 IOPS a job at depth 4 met I/Os of 300 ms: 120 were due, 4 could be out.
+    With the depth that the rule asks for, all could have been."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    tight = CaseFacts(paced=True, cap=Cap(job_iops=400, job_depth=4))
+    reason = found(result, tight)["coordinated-omission"]
+    assert reason.level == "note"
+    assert "iodepth to at least 400" in (reason.next_step or "")
+    roomy = CaseFacts(paced=True, cap=Cap(job_iops=400, job_depth=depth_for_rate(400)))
+    assert "coordinated-omission" not in found(result, roomy)
+
+
+def test_omission_that_reaches_p99_makes_the_percentiles_unknown() -> None:
+    """When even p99 is longer than the queue rides out, the percentiles aren't to be believed."""
+    result = case({"w4": SKEWED["w4"]}, runtime_s=1.0)
+    facts = CaseFacts(paced=True, cap=Cap(job_iops=60_000, job_depth=4))
+    assert found(result, facts)["coordinated-omission"].level == "unknown"
+
+
+def test_depth_for_rate_rides_out_the_pause() -> None:
+    """As many I/Os as are due in the pause, at least one."""
+    assert depth_for_rate(200, 0.3) == 60
+    assert depth_for_rate(1.5, 0.1) == 1
+
+
+# Course
+
+
+def with_course(tmp_path: Path, folder: Path) -> CaseResult:
+    """The recorded standstill with its series."""
+    path = tmp_path / "series.parquet"
+    summary = write_series(path, [Member("w1", find_logs(folder))])
+    assert summary is not None
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    return replace(result, course=read_course(path, summary))
+
+
+def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
+    """The recorded standstill is told with its second, and unsteadiness counts when asked for."""
+    result = with_course(tmp_path, STANDSTILL)
+    reasons = found(result, CaseFacts(paced=True))
+    assert "24 s" in reasons["series-dip"].text
+    assert result.course is not None
+    steady = result.course.steady
+    assert steady is not None
+    assert ("not-steady" in reasons) == (steady.steady is False)
+    asked = found(result, CaseFacts(paced=True, steady_asked=True))
+    assert asked["not-steady"].level == "unknown"
+    assert "rounds: " in (asked["not-steady"].evidence or "")
+
+
+def test_even_course_says_nothing(tmp_path: Path) -> None:
+    """A constant series adds no reason."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    rows = "".join(f"{1_796_076_000_000 + 1000 * n}, 600, 0, 0, 0\n" for n in range(1, 46))
+    (folder / "series_iops.1.log").write_text(rows)
+    result = with_course(tmp_path, folder)
+    reasons = check_plausible(result, CaseFacts(paced=True, steady_asked=True))
+    assert not [reason for reason in reasons if reason.code.startswith(("series", "not-steady"))]
+
+
+def test_workers_that_never_measured_together_are_invalid(tmp_path: Path) -> None:
+    """Two workers without a common second: their rates must not be added."""
+    result = with_course(tmp_path, STANDSTILL)
+    assert result.course is not None
+    apart = replace(
+        case({"w1": SKEWED["w1"], "w2": SKEWED["w2"]}),
+        course=replace(result.course, common=None, anomalies=(), steady=None),
+    )
+    assert found(apart, CaseFacts())["no-common-window"].level == "invalid"
+
+
+# The table
+
+
+def test_crashing_check_is_a_reason_not_a_silence() -> None:
+    """A check that raises makes the verdict unknown."""
+
+    def broken(subject: Plausible) -> list[Reason]:
+        raise KeyError("x")
+
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    (reason,) = check_plausible(result, CaseFacts(), [broken])
+    assert (reason.code, reason.level) == ("check-crashed", "unknown")
+
+
+def test_thresholds_can_be_set() -> None:
+    """A stricter limit says no where the usual one is silent."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    strict = CaseFacts(thresholds=FactLimits(least_latency_ns=200_000))
+    assert "latency-too-small" in found(result, strict)
+
+
+def test_every_reason_has_its_parts() -> None:
+    """Code, threshold, evidence and next step stand in each reason that moves the verdict."""
+    facts = CaseFacts(
+        outstanding_ios={"w1": 2},
+        working_set_bytes=64 << 20,
+        filled_bytes=1 << 20,
+        caches=(Cache("a cache", GIB),),
+        limits=(Limit("a link", bytes_per_s=1e6),),
+        host_counters=HostCounters("vscsi", iops=10),
+        cap=Cap(iops=1e9, job_iops=1e6, job_depth=1),
+    )
+    reasons = check_plausible(case({"w1": UNWRITTEN / "disk-never-written.json"}), facts)
+    moving = [reason for reason in reasons if reason.level != "note"]
+    assert len(moving) >= 7
+    assert all(r.threshold and r.evidence and r.next_step for r in moving)
