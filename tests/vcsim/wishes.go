@@ -137,9 +137,6 @@ func (l *lab) addVM(wish vmWish) (any, error) {
 	}
 	cluster := l.ctx.Map.Any("ClusterComputeResource").(*simulator.ClusterComputeResource)
 	spec := types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: cluster.ResourcePool}}
-	if wish.Copy {
-		spec.Config = &types.VirtualMachineConfigSpec{ExtraConfig: source.Config.ExtraConfig}
-	}
 	dc := l.ctx.Map.Any("Datacenter").(*simulator.Datacenter)
 	answer := source.CloneVMTask(l.ctx, &types.CloneVM_Task{
 		This: source.Self, Folder: dc.VmFolder, Name: wish.Name, Spec: spec,
@@ -149,5 +146,10 @@ func (l *lab) addVM(wish vmWish) (any, error) {
 	if task.Info.Error != nil {
 		return nil, fmt.Errorf("clone: %T", task.Info.Error.Fault)
 	}
-	return task.Info.Result.(types.ManagedObjectReference).Value, nil
+	ref := task.Info.Result.(types.ManagedObjectReference)
+	if wish.Copy {
+		settings := types.VirtualMachineConfigSpec{ExtraConfig: source.Config.ExtraConfig}
+		l.finish(l.vm(ref.Value).ReconfigVMTask(l.ctx, &types.ReconfigVM_Task{This: ref, Spec: settings}))
+	}
+	return ref.Value, nil
 }
