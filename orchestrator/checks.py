@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from orchestrator.consistency import contradictions
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
 from orchestrator.measured import WorkerOutput
 from orchestrator.results import (
@@ -303,12 +304,29 @@ def check_notes(subject: WorkerSubject) -> Iterator[Reason]:
             )
 
 
+def check_consistency(subject: WorkerSubject) -> Iterator[Reason]:
+    """fio's figures don't contradict each other: one that does is damaged."""
+    for job in subject.output.jobs:
+        found = list(contradictions(job))
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            yield Reason(
+                code="figures-disagree",
+                text=f"{found[0]}{more}",
+                worker=subject.worker,
+                level="invalid",
+                evidence="; ".join(found)[:_SHOWN],
+                next_step="the output is damaged, or this fio counts otherwise: look at it",
+            )
+
+
 WORKER_CHECKS: tuple[WorkerCheck, ...] = (
     check_runtime,
     check_equal_runtimes,
     check_sampled_mean,
     check_latency_target,
     check_any_io,
+    check_consistency,
     check_notes,
 )
 

@@ -1,0 +1,104 @@
+"""fio says each thing several times: figures of one output that contradict each other are damage.
+
+`iops` is `total_ios` over the runtime, `bw_bytes` is `io_bytes` over it (fio's stat.c); a mean lies
+between the extremes and near that of its histogram; a deviation is at most what they allow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from orchestrator.histogram import BINS, VALUES
+from orchestrator.measured import Direction, Job, Latency
+
+#: fio works rates out from the runtime that it prints; 2.x and early 3.x round to 1 KiB/s, 1 IOPS.
+_RATE_SHARE: Final = 0.005
+_RATE_STEPS: Final = {"iops": 1.0, "bytes_per_s": 1024.0}
+#: Half a bin is 0.8 % of its value; coarse units are 1 us.
+_BIN_SHARE: Final = 0.016
+_COARSE_NS: Final = 1000.0
+#: I/Os in flight at the ramp's end are counted in one place and not in the other.
+_IN_FLIGHT: Final = 65_536
+
+
+def contradictions(job: Job) -> Iterator[str]:
+    """What one job's figures say against each other, in words; nothing when they agree."""
+    for name, direction in job.directions().items():
+        for text in (*_rates(direction), *_latencies(direction)):
+            yield f"job {job.key!r}: {name}: {text}"
+
+
+def _rates(direction: Direction) -> Iterator[str]:
+    if not direction.runtime_ms:
+        if direction.ios and direction.iops:
+            yield f"{direction.ios} I/Os in no time"
+        return
+    seconds = direction.runtime_ms / 1000
+    for amount, rate, label in (
+        (direction.ios, direction.iops, "iops"),
+        (direction.bytes, direction.bytes_per_s, "bytes_per_s"),
+    ):
+        if amount is None or rate is None:
+            continue
+        expected = amount / seconds
+        if abs(expected - rate) > _RATE_SHARE * expected + _RATE_STEPS[label]:
+            yield f"{label} is {rate:.6g}, but {amount} in {seconds:g} s are {expected:.6g}"
+    if direction.ios and direction.bytes == 0:
+        yield f"{direction.ios} I/Os of no bytes"
+
+
+def _latencies(direction: Direction) -> Iterator[str]:
+    for kind, latency in (("lat", direction.lat), ("clat", direction.clat)):
+        if latency is None:
+            continue
+        if direction.ios is not None and latency.count > 2 * direction.ios + _IN_FLIGHT:
+            yield f"{latency.count} {kind} samples of {direction.ios} I/Os"
+        for text in (*_moments(latency), *_histogram(latency), *_printed(latency)):
+            yield f"{kind} {text}"
+
+
+def _moments(latency: Latency) -> Iterator[str]:
+    low, high, mean = latency.min, latency.max, latency.mean
+    if low is None or high is None or mean is None:
+        return
+    if not low - _COARSE_NS <= mean <= high + _COARSE_NS:
+        yield f"mean {mean:.6g} ns outside of {low} to {high} ns"
+        return
+    if latency.stddev is None or latency.count < 2:
+        return
+    # Bhatia and Davis (2000): no deviation is larger; n / (n - 1) for the sample's.
+    bound = max(0.0, (mean - low) * (high - mean)) * latency.count / (latency.count - 1)
+    if latency.stddev > 1.01 * math.sqrt(bound) + _COARSE_NS:
+        yield f"deviation {latency.stddev:.6g} ns is more than {low} to {high} ns allow"
+
+
+def _histogram(latency: Latency) -> Iterator[str]:
+    if latency.histogram is None:
+        return
+    places, counts = latency.histogram.places, latency.histogram.counts
+    if not len(places):
+        return
+    values = VALUES[places]
+    mean = float(counts @ values) / float(counts.sum())
+    # What is beyond the last bin (17 s) is counted in it.
+    if latency.mean is not None and places[-1] < BINS - 1:
+        if abs(mean - latency.mean) > _BIN_SHARE * mean + 1:
+            yield f"mean {latency.mean:.6g} ns, but {mean:.6g} ns by its histogram"
+        ends = (("min", latency.min, values[0]), ("max", latency.max, values[-1]))
+        for name, value, end in ends:
+            if value is not None and abs(value - float(end)) > _BIN_SHARE * float(end) + 1:
+                yield f"{name} {value} ns, but {float(end):.6g} ns by its histogram"
+
+
+def _printed(latency: Latency) -> Iterator[str]:
+    values = [value for _, value in sorted(latency.printed.items())]
+    if any(after < before for before, after in itertools.pairwise(values)):
+        yield "percentiles that fall as the percent rises"
+    low, high = latency.min, latency.max
+    for value in (values[0], values[-1]) if values else ():
+        slack = _BIN_SHARE * value + _COARSE_NS
+        if low is not None and high is not None and not low - slack <= value <= high + slack:
+            yield f"percentile of {value} ns outside of {low} to {high} ns"
