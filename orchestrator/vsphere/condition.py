@@ -9,6 +9,7 @@ from orchestrator.preflight import Finding, green, red, worst, yellow
 from orchestrator.units import show_size
 from orchestrator.vsphere.base import Host, Network
 from orchestrator.vsphere.facts import HostState
+from orchestrator.vsphere.placement import Eligible
 
 #: Seconds a host's clock may be off: counters come every 20 s, and vSAN itself objects from 60 s.
 CLOCK_WARN: Final = 5.0
@@ -17,51 +18,30 @@ CLOCK_REFUSE: Final = 60.0
 LOAD_WARN_PERCENT: Final = 10.0
 
 
-def unusable(host: Host, datastores: Sequence[str], networks: Sequence[str]) -> str | None:
-    """Why no worker can be put on a host, None when one can. Names as in the inventory."""
-    if not host.connected:
-        return "disconnected"
-    if host.maintenance:
-        return "maintenance mode"
-    blind = [name for name in datastores if name not in host.datastores]
-    if datastores and len(blind) == len(datastores):
-        return f"does not see {', '.join(blind)}"
-    cut = [name for name in networks if name not in host.networks]
-    return f"is not on {', '.join(cut)}" if cut else None
-
-
-def check_hosts(
-    hosts: Sequence[Host], wanted: Sequence[str], reasons: Mapping[str, str | None]
-) -> Finding:
-    """Whether the wanted hosts (none named: all) are there and usable.
-
-    `reasons` maps a host's name to why it can't be used, None when it can.
-    """
-    missing = [name for name in wanted if name not in {host.name for host in hosts}]
-    if missing:
-        return red(
-            f"not in the cluster: {', '.join(missing)}; it has "
-            + ", ".join(sorted(host.name for host in hosts)),
-            "correct hosts, with the names that vCenter shows",
-        )
-    names = list(wanted) or [host.name for host in hosts]
-    out = {name: reason for name in names if (reason := reasons[name]) is not None}
+def check_hosts(eligible: Eligible, wanted: Sequence[str]) -> Finding:
+    """Whether the wanted hosts (none named: all of the cluster) can take a worker."""
+    out = {
+        name: reason for name, reason in eligible.excluded.items() if not wanted or name in wanted
+    }
     shown = "; ".join(f"{name}: {reason}" for name, reason in out.items())
-    if len(out) == len(names):
+    if not eligible.hosts:
         return red(
             f"no host can be used ({shown or 'the cluster is empty'})",
             "bring hosts out of maintenance, connect them, or give them the datastore and network",
         )
     if wanted and out:
         return red(
-            f"hosts that you named can't be used: {shown}", "repair them, or don't name them"
+            f"hosts that the inventory names can't be used: {shown}",
+            "repair them, correct their names, or leave them out",
         )
+    names = ", ".join(host.name for host in eligible.hosts)
     if out:
+        count = len(eligible.hosts)
         return yellow(
-            f"{len(names) - len(out)} of {len(names)} hosts get workers ({shown})",
+            f"{count} of {count + len(out)} hosts get workers ({shown})",
             "vSAN data still lies on every host; bring the others back unless this is meant",
         )
-    return green(f"{len(names)} hosts: {', '.join(names)}")
+    return green(f"{len(eligible.hosts)} hosts: {names}")
 
 
 def check_networks(
@@ -83,7 +63,7 @@ def _network(name: str, networks: Sequence[Network], hosts: Sequence[Host]) -> F
             "rename one, so that no worker gets on the wrong one",
         )
     up = [host for host in hosts if host.connected and not host.maintenance]
-    lacking = [host.name for host in up if not {name, *(n.ref for n in same)} & host.networks]
+    lacking = [host.name for host in up if not {network.ref for network in same} & host.networks]
     if lacking:
         return red(
             f"{name!r} is missing on {', '.join(lacking)}",

@@ -21,6 +21,23 @@ REFUSE_PERCENT: Final = 90.0
 SHOWN: Final = 8
 
 
+def check_datastores(wanted: Sequence[str], stores: Sequence[Datastore]) -> Finding:
+    """Whether each datastore is there, once, and can be used."""
+    return worst([_datastore(name, stores) for name in wanted], nothing="no datastore asked")
+
+
+def _datastore(name: str, stores: Sequence[Datastore]) -> Finding:
+    same = [store for store in stores if store.name == name]
+    if len(same) != 1:
+        known = ", ".join(sorted(store.name for store in stores)) or "none"
+        what = f"{len(same)} datastores are named" if same else "there is no datastore"
+        return red(f"{what} {name!r}; the cluster has: {known}", "correct datastores")
+    if not same[0].accessible:
+        return red(f"{name!r} can't be reached", "bring it back, or leave it out of the inventory")
+    free, capacity = show_size(same[0].free), show_size(same[0].capacity)
+    return green(f"{name} ({same[0].kind}): {free} of {capacity} free")
+
+
 def check_capacity(
     stores: Sequence[Datastore], demand: Demand, factors: Mapping[str, float]
 ) -> Finding:

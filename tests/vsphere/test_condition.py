@@ -18,9 +18,9 @@ from orchestrator.vsphere.condition import (
     check_privileges,
     check_resolution,
     check_ssh,
-    unusable,
 )
 from orchestrator.vsphere.facts import HostState, Vsan, VsanState
+from orchestrator.vsphere.placement import Eligible, eligible_hosts
 from orchestrator.vsphere.vsan_condition import (
     check_clear_cache,
     check_performance_service,
@@ -45,8 +45,13 @@ def _host(
     )
 
 
+def _eligible(hosts: list[Host], *names: str) -> Eligible:
+    stores, networks = {"vsanDatastore": "vsanDatastore"}, {"bench": "bench"}
+    return eligible_hosts(hosts, names=names, datastores=stores, networks=networks)
+
+
 def test_case_50_hosts_that_cannot_be_used_are_named_with_their_reason() -> None:
-    """Case 50: two of five hosts are eligible, and each other one says why not."""
+    """Case 50: two of five hosts are eligible; the check says why each other one is not."""
     case = CASES / "50-spread-over-hosts"
     hosts = [
         _host(
@@ -57,30 +62,32 @@ def test_case_50_hosts_that_cannot_be_used_are_named_with_their_reason() -> None
         )
         for item in json.loads((case / "hosts.json").read_text())
     ]
-    reasons = {host.name: unusable(host, ["vsanDatastore"], ["bench"]) for host in hosts}
     expected = json.loads((case / "expected.json").read_text())
-    assert {name: reason for name, reason in reasons.items() if reason} == expected["excluded"]
-    found = check_hosts(hosts, [], reasons)
+    found = check_hosts(_eligible(hosts), [])
     assert found.light is Light.YELLOW
-    assert found.evidence.startswith("2 of 5 hosts get workers (esx2: maintenance mode;")
+    assert found.evidence.startswith("2 of 5 hosts get workers")
+    for host, reason in expected["excluded"].items():
+        assert f"{host}: {reason}" in found.evidence
 
 
 def test_a_named_host_that_is_missing_or_unusable_is_red() -> None:
-    """Who names hosts means them: none may be missing or out."""
+    """Who names hosts means them: none may be missing or out; others don't matter."""
     hosts = [_host("esx1"), _host("esx2", maintenance=True)]
-    reasons = {host.name: unusable(host, [], []) for host in hosts}
-    missing = check_hosts(hosts, ["esx1", "esx9"], reasons)
-    assert missing.evidence == "not in the cluster: esx9; it has esx1, esx2"
-    assert check_hosts(hosts, ["esx2"], reasons).light is Light.RED
-    assert check_hosts(hosts, ["esx1", "esx2"], reasons).light is Light.RED
-    assert check_hosts(hosts, ["esx1"], reasons).light is Light.GREEN
-    assert check_hosts([], [], {}).light is Light.RED
+
+    def light(*names: str) -> Light:
+        return check_hosts(_eligible(hosts, *names), names).light
+
+    assert light("esx1") is Light.GREEN
+    assert light("esx1", "esx9") is Light.RED
+    assert light("esx2") is Light.RED
+    assert light("esx1", "esx2") is Light.RED
+    assert check_hosts(_eligible([]), []).light is Light.RED
 
 
 def test_a_network_must_be_on_every_host_that_is_up() -> None:
     """A host that lacks the port group is named; one in maintenance is not asked."""
-    networks = [Network("network-1", "bench", "standard")]
-    hosts = [_host("esx1"), _host("esx2", networks=()), _host("esx3", networks=("network-1",))]
+    networks = [Network("bench", "bench", "standard")]
+    hosts = [_host("esx1"), _host("esx2", networks=()), _host("esx3")]
     found = check_networks(["bench"], networks, hosts)
     assert (found.light, found.evidence) == (Light.RED, "'bench' is missing on esx2")
     away = [_host("esx1"), _host("esx2", networks=(), maintenance=True)]
