@@ -49,7 +49,11 @@ class Spread:
         return sorted(self.late_ms)[len(self.late_ms) // 2]
 
     def __str__(self) -> str:
-        return f"p99 {self.p99:.2f} ms, last minus first {max(self.late_ms) - min(self.late_ms):.2f} ms, median lateness {self.median_late:.2f} ms"
+        whole = max(self.late_ms) - min(self.late_ms)
+        return (
+            f"p99 {self.p99:.2f} ms, last minus first {whole:.2f} ms, "
+            f"median lateness {self.median_late:.2f} ms"
+        )
 
 
 def hcio_starts(transports: Sequence[Transport], base: str, lead_s: float) -> Spread:
@@ -64,7 +68,7 @@ def hcio_starts(transports: Sequence[Transport], base: str, lead_s: float) -> Sp
         late = [reply for reply in replies if not reply.armed]
         if late:
             raise SystemExit(f"{len(late)} workers were not armed in {lead_s} s: {late[0].answer}")
-        time.sleep(max(0.0, t0 - time.time()))
+        time.sleep(max(0.0, t0 + 2.0 - time.time()))  # looking is work as well: not at T0
         starts = list(pool.map(_started, workers))
         list(pool.map(lambda w: w.clean(), workers))
     return Spread(tuple((start - t0) * 1000 for start in starts))
@@ -113,7 +117,7 @@ def _run(report: Callable[[str], None], base: str, rounds: int) -> dict[str, flo
     report(f"16 workers, {rounds} rounds pooled: {pooled}")
     report(f"16 workers, worst round: p99 {figures['p99_ms_at_16']:.2f} ms (goal < 10 ms)")
     plain = [plain_starts(128, 5.0) for _ in range(3)]
-    ours = [hcio_starts(many, base, 10.0) for _ in range(3)]
+    ours = [hcio_starts(many, base, 12.0) for _ in range(3)]
     figures["plain_p99_ms_at_128"] = sorted(each.p99 for each in plain)[1]
     figures["p99_ms_at_128"] = sorted(each.p99 for each in ours)[1]
     figures["ratio_at_128"] = figures["p99_ms_at_128"] / figures["plain_p99_ms_at_128"]
