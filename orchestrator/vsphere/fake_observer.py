@@ -93,6 +93,9 @@ class FakeObserver:
         self._note("events")
         return [event for event in self.happened if window.start <= event.instant <= window.end]
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def _note(self, method: str) -> None:
         self.calls.append(method)
         if method in self.failing:

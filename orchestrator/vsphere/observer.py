@@ -107,6 +107,11 @@ class Observer:
         """What happened on the cluster."""
         return read_events(self._session, site, window, offset)
 
+    def close(self) -> None:
+        """Drop connections of its own; the session stays its owner's."""
+        if self._vsan is not None:
+            self._vsan.close()
+
     def _service(self) -> VsanService:
         if self._vsan is None:
             self._vsan = VsanService(self._session)

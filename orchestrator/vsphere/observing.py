@@ -70,3 +70,7 @@ class Observes(Protocol):
         `offset` is the vCenter's clock minus the controller's.
         """
         ...
+
+    def close(self) -> None:
+        """Drop connections of its own; safe to call twice."""
+        ...

@@ -249,7 +249,8 @@ def _cause(error: Exception) -> Exception | None:
 def failure(login: Login, step: str, error: Exception, call_timeout: float) -> Exception:
     """The error of ours that stands for one of the library's, the network's or vCenter's."""
     host = login.host
-    if isinstance(error, vim.fault.NotAuthenticated):
+    # The policy service's older version knows NotAuthenticated by its parent's name alone.
+    if isinstance(error, vim.fault.NotAuthenticated) or type(error) is vmodl.fault.SecurityError:
         return _Lost()
     if isinstance(error, vim.fault.InvalidLogin):
         return LoginRefused(

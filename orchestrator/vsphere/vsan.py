@@ -129,6 +129,11 @@ class VsanService:
                 series += parse_figures(str(answer.entityRefId), str(answer.sampleInfo), values)
         return Reading(tuple(series), tuple(warnings))
 
+    def close(self) -> None:
+        """Drop the connections; the login is the session's."""
+        if self._stub is not None:
+            self._stub.DropConnections()
+
     def _query(self, site: Site, entity: str, window: Window) -> Any:
         spec = self._types.VsanPerfQuerySpec(
             entityRefId=f"{entity}:*",

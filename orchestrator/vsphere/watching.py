@@ -38,6 +38,10 @@ OVERLAP: Final = 120.0
 SETTLE_TRIES: Final = 4
 SETTLE_PAUSE: Final = 20.0
 
+#: Events count so many seconds beyond both ends: clocks differ by that much unseen, and a move is
+#: told when it is over.
+EVENT_MARGIN: Final = 5.0
+
 NO_SPAN: Final = Window(0.0, 0.0)
 NOTHING_READ: Final = Reading(())
 
@@ -130,7 +134,7 @@ class CaseWatch:
         """Note the state after the case; `measured` is without the ramp, the controller's clock."""
         ended = max(self._clock(), measured.end)
         self._settle(measured)
-        span = Window(self._began, ended)
+        span = Window(self._began - EVENT_MARGIN, ended + EVENT_MARGIN)
         offset = self._offset or 0.0
         nothing: list[PlatformEvent] = []
         events = self._try(

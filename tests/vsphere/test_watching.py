@@ -143,7 +143,7 @@ def test_a_move_is_one_reason_whether_seen_by_event_or_by_place() -> None:
 
 def test_events_before_the_case_do_not_count() -> None:
     """What happened before the watch began is not read."""
-    event = PlatformEvent(999.0, "host", "HostDisconnectedEvent", "gone", None, "esx2")
+    event = PlatformEvent(994.0, "host", "HostDisconnectedEvent", "gone", None, "esx2")
     assert _run(FakeObserver(happened=[event], placed=PLACED)).events == ()
 
 
