@@ -40,17 +40,20 @@ def find_documents(text: str) -> FoundDocuments:
     spans, cut = _spans(text)
     documents: list[dict[str, Any]] = []
     used: list[tuple[int, int]] = []
-    not_finite, trouble = 0, ""
+    not_finite, trouble, damaged = 0, "", False
     for start, end in spans:
         try:
             document, replaced = _load(text[start:end])
         except (ValueError, RecursionError) as error:
             trouble = str(error)
+            damaged = damaged or '"jobs"' in text[start:end]
             continue
         if isinstance(document, dict) and _is_fio(document):
             documents.append(document)
             used.append((start, end))
-            not_finite = replaced
+            not_finite, damaged = replaced, False
+    # A later document that can't be read is as good as one without an end.
+    cut = cut or damaged
     first = used[0][0] if used else len(text)
     last = used[-1][1] if used else len(text)
     after = "" if cut and used else text[last:]

@@ -309,7 +309,10 @@ def _histograms(texts: list[bytes]) -> list[Histogram] | None:
     bare = _FENCE.join(texts).translate(_TO_NUMBERS, _SPACES)
     if _STRANGE in bare:
         return None
-    numbers = np.fromstring(bare, dtype=np.int64, sep=",")
+    try:
+        numbers = np.fromstring(bare, dtype=np.int64, sep=",")
+    except ValueError:  # two commas in a row, or none between two numbers
+        return None
     if len(numbers) % 2:
         return None
     keys, counts = numbers.reshape(-1, 2).T.copy()

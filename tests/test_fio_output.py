@@ -258,3 +258,23 @@ def test_a_repeated_key_counts_once_the_last() -> None:
     """Repeated `global options`, as fio's client mode writes them, are no trouble."""
     output = parse("15-client-server", "two-clients.json")
     assert output.jobs[0].option("iodepth") == "4"
+
+
+def test_a_damaged_later_document_makes_it_incomplete() -> None:
+    """A last document that closes but can't be read is no reason to take an earlier one for it."""
+    data = (CASES / "03-status-interval" / "status-interval.json").read_bytes()
+    place = data.rindex(b'"jobname"')
+    output = parse_fio_output(data[:place] + b"oops " + data[place:], "w")
+    assert (output.documents, output.complete) == (4, False)
+
+
+def test_bins_with_a_torn_separator_are_left_out() -> None:
+    """A comma too many between two bins costs the histogram, not the whole output."""
+    text = (CASES / "10-lat-or-clat-percentiles" / "vm3-both.json").read_text()
+    document = json.loads(text)
+    latency = document["jobs"][0]["read"]["clat_ns"]
+    first, second, *_ = latency["bins"]
+    torn = json.dumps(document).replace(f'"{second}": ', f'"{second},,": ', 1)
+    assert first != second
+    output = parse_fio_output(torn.encode(), "w")
+    assert "bins-unreadable" in {note.code for note in output.notes}
