@@ -119,9 +119,13 @@ class Session:
         self._stub = self._new_stub("/sdk", self._mapped("connecting", self._version))
         self._pbm: SoapStubAdapter | None = None
         self.instance = vim.ServiceInstance("ServiceInstance", self._stub)
-        self.content: Any = self._mapped("connecting", self.instance.RetrieveContent)
-        self._sessions: Any = self.content.sessionManager
-        self._mapped("logging in", self._log_in)
+        try:
+            self.content: Any = self._mapped("connecting", self.instance.RetrieveContent)
+            self._sessions: Any = self.content.sessionManager
+            self._mapped("logging in", self._log_in)
+        except BaseException:
+            self._stub.DropConnections()
+            raise
 
     def _new_stub(self, path: str, version: str) -> SoapStubAdapter:
         stub = SoapStubAdapter(
