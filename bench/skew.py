@@ -18,7 +18,7 @@ from pathlib import Path
 
 from orchestrator.transport.base import Transport
 from orchestrator.transport.local import LocalTransport
-from orchestrator.worker.session import Worker
+from orchestrator.worker.session import WorkerSession
 from orchestrator.worker.stream import StagedCase
 
 CASE = "skew"
@@ -59,7 +59,8 @@ class Spread:
 def hcio_starts(transports: Sequence[Transport], base: str, lead_s: float) -> Spread:
     """Start one case on every transport's worker at one instant."""
     workers = [
-        Worker(transport, f"skew{index}", base=base) for index, transport in enumerate(transports)
+        WorkerSession(transport, f"skew{index}", base=base)
+        for index, transport in enumerate(transports)
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda w: w.stage([StagedCase(CASE, JOB)], check=False), workers))
@@ -74,7 +75,7 @@ def hcio_starts(transports: Sequence[Transport], base: str, lead_s: float) -> Sp
     return Spread(tuple((start - t0) * 1000 for start in starts))
 
 
-def _started(worker: Worker) -> float:
+def _started(worker: WorkerSession) -> float:
     for _ in range(600):
         state = worker.poll([CASE])[CASE]
         if state.ending is not None:

@@ -15,7 +15,6 @@ from orchestrator.plan import (
     filled,
     measured_seconds,
     ramp_seconds,
-    worker_seed,
 )
 from orchestrator.results import CaseResult, RunResult
 from orchestrator.store import Event, RunFolder
@@ -107,10 +106,10 @@ def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[s
                 "group": worker.group,
                 "host": worker.host_label,
                 "datastore": worker.datastore,
-                "seed": worker_seed(plan.seed, index),
+                "seed": demand.worker_seed(plan.seed, worker.name),
                 **_seen(folder, over, worker.name),
             }
-            for index, worker in enumerate(plan.workers)
+            for worker in plan.workers
         },
     }
 

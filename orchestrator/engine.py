@@ -18,8 +18,7 @@ from orchestrator.targets import Resolved, judge
 from orchestrator.transport.base import Transport
 from orchestrator.transport.fanout import gather
 from orchestrator.worker.facts import WorkerFacts
-from orchestrator.worker.session import Fetched
-from orchestrator.worker.session import Worker as WorkerSession
+from orchestrator.worker.session import Fetched, WorkerSession
 from orchestrator.worker.states import ArmReply, CaseState
 from orchestrator.worker.stream import StagedCase
 

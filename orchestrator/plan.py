@@ -138,16 +138,12 @@ class Assigned:
 def assignments(plan: Plan, case: Case) -> tuple[Assigned, ...]:
     """Which workers take part in a case and with which profile, in the inventory's order."""
     found = []
-    for index, worker in enumerate(plan.workers):
+    for worker in plan.workers:
         group = ALL if ALL in case.groups else worker.group
         if group in case.groups:
-            found.append(Assigned(worker, group, case.groups[group], worker_seed(plan.seed, index)))
+            seed = demand.worker_seed(plan.seed, worker.name)
+            found.append(Assigned(worker, group, case.groups[group], seed))
     return tuple(found)
-
-
-def worker_seed(seed: int, index: int) -> int:
-    """A seed of its own for each worker, the same for the same suite and inventory."""
-    return (seed * 1_000_003 + index * 7919) % 2**31
 
 
 def fill_method(plan: Plan, target: Target) -> FillMethod | None:

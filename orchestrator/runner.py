@@ -25,6 +25,7 @@ from orchestrator.assessment import (
 )
 from orchestrator.clocks import ClockReading
 from orchestrator.collected import read_ended
+from orchestrator.demand import worker_seed
 from orchestrator.engine import Fleet, Member
 from orchestrator.jobfile import (
     FILL_TEMPLATE,
@@ -42,14 +43,13 @@ from orchestrator.plan import (
     filled,
     ramp_seconds,
     wall_seconds,
-    worker_seed,
 )
 from orchestrator.progress import Notice
 from orchestrator.results import CaseResult, RunResult, write_result
 from orchestrator.sections import JobTarget
 from orchestrator.store import RESULT, RunFolder
 from orchestrator.suites import Case
-from orchestrator.trial import Lab, NotEnoughWorkers, Spec, Trial
+from orchestrator.trial import ROUNDS, Lab, NotEnoughWorkers, Spec, Trial
 from orchestrator.worker.stream import CheckedDevice, StagedCase
 
 #: Between the latest end of a detached case and the start of the next one, in seconds.
@@ -258,20 +258,31 @@ class Conductor:
     def _run_trial(self, trial: Trial) -> bool:
         """Join or start a case, watch it, collect it; False when it still runs or may not start."""
         self.fleet.revive(trial.spec.workers)
-        attempt, t0, clocks = self._last_arming(trial.spec.case)
-        if not trial.settle(t0, attempt):
-            if not self.mode.start:
-                self._say(f"case {trial.spec.case} was not started")
+        attempt, t0, _ = self._last_arming(trial.spec.case)
+        if trial.settle(t0, attempt):
+            if not self.mode.wait and not all(trial.watched.over(n) for n in trial.participants()):
+                self._say(f"case {trial.spec.case} still runs on the workers")
                 return False
-            trial.arm(attempt + 1)
-            _, _, clocks = self._last_arming(trial.spec.case)
-        if not self.mode.wait and not all(trial.watched.over(n) for n in trial.participants()):
-            self._say(f"case {trial.spec.case} still runs on the workers")
+            trial.watch()
+        elif not self.mode.start:
+            self._say(f"case {trial.spec.case} was not started")
             return False
-        trial.watch()
+        else:
+            self._start(trial, attempt)
+        _, _, clocks = self._last_arming(trial.spec.case)
         self.folder.record("case.ended", case=trial.spec.case)
         trial.collect(clocks, self._collected(trial.spec.case))
         return True
+
+    def _start(self, trial: Trial, attempt: int) -> None:
+        """Arm and watch; once more when nobody woke in time for T0, so that nothing ran."""
+        for _ in range(ROUNDS):
+            trial.arm(attempt + 1)
+            trial.watch()
+            if not trial.missed():
+                return
+            self._say(f"T0 of case {trial.spec.case} was missed by all", warning=True)
+            attempt, _, _ = self._last_arming(trial.spec.case)
 
     def _last_arming(self, case: str) -> tuple[int, float | None, dict[str, ClockReading]]:
         """The last attempt to arm a case: its number (0: none), T0, and the clocks it used."""
@@ -403,10 +414,7 @@ class Conductor:
             self._say(f"{name} is left out: {broken[name]}", warning=True)
 
     def _seeds(self) -> dict[str, int]:
-        return {
-            worker.name: worker_seed(self.plan.seed, index)
-            for index, worker in enumerate(self.plan.workers)
-        }
+        return {w.name: worker_seed(self.plan.seed, w.name) for w in self.plan.workers}
 
     def _say(self, text: str, *, warning: bool = False) -> None:
         self.lab.report(Notice(text, warning))
@@ -438,4 +446,5 @@ def fill_text(plan: Plan, member: Member, template: TemplateSource) -> str | Non
     if not targets:
         return None
     method = methods[targets[0].label]
-    return render_fill(method, targets, seed=plan.seed, template=template)
+    seed = worker_seed(plan.seed, member.name)
+    return render_fill(method, targets, seed=seed, template=template)

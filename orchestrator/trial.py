@@ -17,7 +17,7 @@ from orchestrator.plan import Plan
 from orchestrator.progress import Notice, Phase, Report, Snapshot
 from orchestrator.store import RunFolder
 from orchestrator.worker.session import Fetched
-from orchestrator.worker.states import CaseState
+from orchestrator.worker.states import FULL_BYTES, CaseState
 
 #: States of a case that fio was, is or will be run for.
 STARTED = frozenset({"armed", "running", "done", "lost"})
@@ -221,6 +221,11 @@ class Trial:
                 self.fleet.disarm(self.participants(), self.spec.case)
             raise NotEnoughWorkers(f"case {self.spec.case}: {step}", missing, needed, total)
 
+    def missed(self) -> bool:
+        """Whether nobody started although all were armed: then the case ran nowhere."""
+        states = [self.watched.states.get(name) for name in self.participants()]
+        return bool(states) and all(s is not None and s.state == "staged" for s in states)
+
     # -- from T0 to the end ------------------------------------------------------------------------
 
     def watch(self) -> None:
@@ -279,7 +284,8 @@ class Trial:
     def stop(self) -> None:
         """End the case on every worker; fio writes what it has."""
         names = [n for n in self.fleet.alive(self.spec.workers) if not self.watched.over(n)]
-        self.watched.take(self.fleet.stop(names, self.spec.case))
+        self.watched.silent = dict(self.fleet.stop(names, self.spec.case).errors)
+        self.watched.take(self.fleet.poll(names, self.spec.case))
         self.folder.record("case.stopped", case=self.spec.case)
 
     def _tell(self, now: float) -> None:
@@ -404,9 +410,13 @@ class Trial:
 
 def _outcome_of(state: CaseState) -> tuple[str, str | None]:
     ending = state.ending
+    if state.state == "staged":
+        return "broken", "it missed T0: the machine was asleep or too busy; nothing was run there"
     if state.state == "lost":
-        full = ": its disk is full" if state.free == 0 else ""
-        return "broken", f"the case's process on the worker died (killed, or a reboot){full}"
+        full = state.free is not None and state.free < FULL_BYTES
+        if full:
+            return "broken", "the worker's own disk is full: the case could not end there"
+        return "broken", "the case's process on the worker died (killed, or a reboot)"
     if state.state != "done" or ending is None:
         return "broken", f"the case is {state.state} there, not done"
     if ending.disk_full:

@@ -32,7 +32,7 @@ from orchestrator.plan import (
     wall_seconds,
 )
 from orchestrator.suites import Case
-from orchestrator.units import format_duration, format_size
+from orchestrator.units import format_duration, show_size
 
 #: What a worker is told, in the order of a case.
 COMMANDS = (
@@ -67,7 +67,7 @@ def _target_lines(plan: Plan) -> Iterator[str]:
     for worker in plan.workers:
         for planned in planned_targets(worker):
             target = planned.target
-            size = format_size(target.size) if planned.sized else "size read on the worker"
+            size = show_size(target.size) if planned.sized else "size read on the worker"
             fill = filled(plan, worker).get(target.label)
             what = f"filled ({fill})" if fill else "left as it is"
             yield f"  {worker.name} {target.label}: {target.path} ({target.kind}, {size}), {what}"
@@ -82,7 +82,7 @@ def _fill_lines(plan: Plan) -> Iterator[str]:
     seconds = format_duration(max(1, round(each / FILL_USUAL_BYTES_PER_S)))
     more = "" if len(known) == len(sizes) else ", and the devices whose size isn't given"
     yield ""
-    yield f"prepare: writes {format_size(sum(known))} in all{more}"
+    yield f"prepare: writes {show_size(sum(known))} in all{more}"
     yield f"  about {seconds} at {FILL_USUAL_BYTES_PER_S / 1e6:g} MB/s a worker (assumed)"
 
 
@@ -158,8 +158,8 @@ def written(plan: Plan, case: Case) -> str:
     limit = ", as fast as it can"
     if totals.write_bytes_per_s_cap:
         most = int(totals.write_bytes_per_s_cap * wall_seconds(case))
-        limit = f", {format_size(most)} at most"
-    return f"writes over up to {format_size(area)} on {len(parts)} workers{limit}"
+        limit = f", {show_size(most)} at most"
+    return f"writes over up to {show_size(area)} on {len(parts)} workers{limit}"
 
 
 def dryrun_document(plan: Plan) -> str:
@@ -189,7 +189,9 @@ def _fill_document(plan: Plan, worker: Worker) -> dict[str, Any]:
     template = TemplateSource(FILL_TEMPLATE, plan.templates[FILL_TEMPLATE])
     return {
         "bytes": fill_bytes(plan, worker),
-        "job": render_fill(method, targets, seed=plan.seed, template=template),
+        "job": render_fill(
+            method, targets, seed=demand.worker_seed(plan.seed, worker.name), template=template
+        ),
     }
 
 

@@ -32,8 +32,9 @@ class Fetched:
     files: dict[str, bytes]
 
 
-class Worker:
-    """One run on one worker. Every verb is one command, raises TransportError when the host can't
+class WorkerSession:
+    """One run on one worker. Every verb is one command that may be repeated when the connection is
+    lost (a second stage, arm or stop changes nothing); it raises TransportError when the host can't
     be used and WorkerError (host, step) when its program says no or answers nonsense.
 
     `timeout` is always the command's own deadline in seconds.
@@ -165,12 +166,16 @@ class Worker:
 
     def _staged(self, verb: str, *arguments: str, timeout: float) -> Reply:
         program = f"{self.base}/{self.run}/program.sh"
-        command = Command.of(verb, "sh", program, verb, self.base, self.run, *arguments)
+        command = Command.of(
+            verb, "sh", program, verb, self.base, self.run, *arguments, repeatable=True
+        )
         return self._reply(verb, self.transport.run(command, timeout=timeout))
 
     def _unstaged(self, verb: str, *arguments: str, timeout: float) -> Reply:
         """The program comes on stdin: its last line runs it, so half a program does nothing."""
-        command = Command.of(verb, "sh", "-s", verb, self.base, self.run, *arguments)
+        command = Command.of(
+            verb, "sh", "-s", verb, self.base, self.run, *arguments, repeatable=True
+        )
         return self._reply(verb, self.transport.run(command, timeout=timeout, stdin=read_program()))
 
     def _reply(self, verb: str, result: CommandResult) -> Reply:
@@ -234,7 +239,7 @@ def measure_clock(
 ) -> ClockReading:
     """Read a worker's clock by `rounds` exchanges, the least round trip kept."""
     program = f"{base}/{run}/program.sh"
-    command = Command.of("clock", "sh", program, "clock", base, run)
+    command = Command.of("clock", "sh", program, "clock", base, run, repeatable=True)
     exchanges = transport.exchange(command, [b"?"] * rounds, timeout=timeout)
     samples = []
     for each in exchanges:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +38,8 @@ def the_case(done: Done) -> dict[str, Any]:
 
 
 DATE_AHEAD = '#!/bin/sh\nexec /bin/date -d "+300 seconds" "$@"\n'
+#: bash has a clock of its own; without it the program asks `date`.
+NO_BASH = '#!/bin/sh\n[ "$1" != --posix ] || shift\nexec /bin/sh "$@"\n'
 #: Says what fio says to questions; asked to run a job it stays for ever.
 HUNG_FIO = """#!/bin/sh
 case "$*" in
@@ -48,14 +49,15 @@ esac
 """
 
 
-def wrapper(name: str, text: str) -> Path:
-    """A folder for a PATH with one program of ours in it, that the worker's user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="hcio-wrap-"))
+def path_with(folder: Path, **programs: str) -> str:
+    """A line of sshd_config: a PATH whose first folder has programs of ours."""
+    folder.mkdir()
     folder.chmod(0o755)
-    program = folder / name
-    program.write_text(text)
-    program.chmod(0o755)
-    return folder
+    for name, text in programs.items():
+        program = folder / name
+        program.write_text(text)
+        program.chmod(0o755)
+    return f"SetEnv PATH={folder}:/usr/bin:/bin"
 
 
 def fio_pids(cluster: Cluster, worker: str, case: str = "4k-100r-random") -> list[int]:
@@ -69,6 +71,11 @@ def fio_pids(cluster: Cluster, worker: str, case: str = "4k-100r-random") -> lis
             if mark in environ and f"/{case};".encode() in environ:
                 found.append(int(folder.name))
     return found
+
+
+def does_io(cluster: Cluster, worker: str) -> bool:
+    logs = (cluster.sshd.work / worker / "hcio").glob("*/4k-100r-random/out/eta.log")
+    return any("IOPS]" in log.read_text() for log in logs)
 
 
 def wait_for(what: Callable[[], Any], seconds: float = 60) -> Any:
@@ -151,7 +158,7 @@ def test_a_clock_off_by_300_s(
     make_server: Callable[..., Sshd],
 ) -> None:
     """A worker whose clock is five minutes ahead starts with the others: offsets are measured."""
-    wrong = make_server(f"SetEnv PATH={wrapper('date', DATE_AHEAD)}:/usr/bin:/bin")
+    wrong = make_server(path_with(cluster.sshd.folder / "bin", date=DATE_AHEAD, bash=NO_BASH))
     cluster.write_inventory(w2=cluster.behind(wrong, "w2"))
     done = run_case(cluster)
     case = the_case(done)
@@ -165,7 +172,7 @@ def test_a_clock_off_by_300_s(
 def test_a_hung_fio(cluster: Cluster, make_server: Callable[..., Sshd]) -> None:
     """A fio that does no I/O and ends for no signal but KILL: named after the fast-fail time, and
     the case is not waited out."""
-    hung = make_server(f"SetEnv PATH={wrapper('fio', HUNG_FIO)}:/usr/bin:/bin")
+    hung = make_server(path_with(cluster.sshd.folder / "bin", fio=HUNG_FIO))
     cluster.write_inventory(w2=cluster.behind(hung, "w2"))
     done = run_case(cluster, "--set", "fast_fail=2", "--set", "prepare=none", runtime=60)
     case = the_case(done)
@@ -179,7 +186,7 @@ def test_a_hung_fio_ends_at_its_deadline(
     make_server: Callable[..., Sshd],
 ) -> None:
     """Without fast fail the worker itself ends the hung fio, and the outcome says so."""
-    hung = make_server(f"SetEnv PATH={wrapper('fio', HUNG_FIO)}:/usr/bin:/bin")
+    hung = make_server(path_with(cluster.sshd.folder / "bin", fio=HUNG_FIO))
     cluster.write_inventory(w2=cluster.behind(hung, "w2"))
     done = run_case(
         cluster, "--set", "fast_fail=0", "--set", "prepare=none", "--set", "grace=1", runtime=1
@@ -214,7 +221,7 @@ def test_a_full_disk_on_the_worker(cluster: Cluster) -> None:
 def test_interrupt_stops_fio_and_keeps_what_is_there(cluster: Cluster) -> None:
     """Ctrl-C ends fio on the workers; what they wrote is collected, and the exit code is 130."""
     process = cluster.start(*words(cluster, runtime=60))
-    wait_for(lambda: all(fio_pids(cluster, name) for name in cluster.names))
+    wait_for(lambda: all(does_io(cluster, name) for name in cluster.names))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err

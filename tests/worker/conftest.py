@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.transport.local import LocalTransport
-from orchestrator.worker.session import Worker
+from orchestrator.worker.session import WorkerSession
 from orchestrator.worker.states import CaseState
 from orchestrator.worker.stream import StagedCase
 
@@ -48,7 +48,7 @@ LONG = job("echo $$ >pid", "echo '{}' >$out", "sleep 30")
 class Bench:
     """A worker with its folder on this machine, and the shortest way through its verbs."""
 
-    worker: Worker
+    worker: WorkerSession
     base: Path
     environment: dict[str, str]
 
@@ -131,7 +131,9 @@ def make_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
             script(tools / "fio", FAKE_FIO)
         environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path)}
         base = base or tmp_path / f"base {len(made)}"
-        worker = Worker(LocalTransport("w1", environment=environment), "run-1", base=str(base))
+        worker = WorkerSession(
+            LocalTransport("w1", environment=environment), "run-1", base=str(base)
+        )
         bench = Bench(worker, base, environment)
         made.append(bench)
         return bench
