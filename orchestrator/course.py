@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from orchestrator.dips import Anomaly, find_anomalies
-from orchestrator.series import SeriesSummary, scan_series
+from orchestrator.evidence import WorkerEvidence
+from orchestrator.series import Member, SeriesSummary, find_logs, scan_series, write_series
 from orchestrator.steady import SteadyRule, judge_series
 from orchestrator.timeline import DIRECTIONS, Span
 from orchestrator.windows import Course, WindowRate, WindowRates
@@ -21,6 +22,35 @@ WHOLE: Final = 0.02
 NAMED_S: Final = 1.0
 #: Anomalies that a result keeps: the longest.
 KEPT: Final = 50
+
+
+def case_course(
+    raw: Path,
+    out: Path,
+    workers: Iterable[WorkerEvidence],
+    *,
+    ramp_s: float = 0.0,
+    rule: SteadyRule | None = None,
+) -> Course | None:
+    """Reduce a case's logs into the series `out` and judge it; None when no worker has logs.
+
+    `raw` is the case's folder with one folder for each worker. Only workers that are done count: a
+    failed one's logs stand in raw.
+    """
+    members = [
+        Member(
+            worker=one.worker,
+            files=find_logs(raw / one.worker),
+            group=one.group,
+            host=one.host,
+            clock_offset_s=one.clock_offset_s or 0.0,
+            measuring_from_ms=None if one.started is None else (one.started + ramp_s) * 1000.0,
+        )
+        for one in workers
+        if one.outcome == "done"
+    ]
+    summary = write_series(out, members) if members else None
+    return None if summary is None else read_course(out, summary, rule=rule)
 
 
 def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None = None) -> Course:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.course import read_course
+from orchestrator.course import case_course, read_course
+from orchestrator.evidence import WorkerEvidence
 from orchestrator.results import CaseResult, RunResult, Verdict, read_result, write_result
 from orchestrator.series import Member, find_logs, write_series
 from orchestrator.steady import SteadyRule
@@ -137,3 +138,26 @@ def test_course_survives_the_result_file(tmp_path: Path) -> None:
     )
     back = read_result(write_result(RunResult(cases=(case,))), "result.json")
     assert back.cases[0].course == found
+
+
+def test_case_folder_becomes_a_course(tmp_path: Path) -> None:
+    """From raw/<case>/<worker>/ and the evidence: offsets applied, workers that failed left out."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    worker(raw, "w1", [100] * 20)
+    worker(raw, "w2", [100] * 20, late_ms=60_000)
+    worker(raw, "w3", [100] * 20)
+    evidence = [
+        WorkerEvidence("w1", clock_offset_s=0.0),
+        WorkerEvidence("w2", clock_offset_s=60.0, host="h2"),
+        WorkerEvidence("w3", outcome="failed"),
+        WorkerEvidence("w4"),
+    ]
+    found = case_course(raw, tmp_path / "series.parquet", evidence)
+    assert found is not None
+    assert found.common is not None
+    assert found.common.seconds == 20
+    assert found.common.read is not None
+    assert found.common.read.iops == pytest.approx(200)
+    assert found.without_series == {"w4": "no logs"}
+    assert case_course(raw, tmp_path / "none.parquet", evidence[2:]) is None

@@ -1,0 +1,93 @@
+"""What a plan asks of its workers, as the plausibility checks need it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orchestrator.casefacts import CaseFacts
+from orchestrator.caseload import case_facts
+from orchestrator.inventory import InventoryFile, resolve_inventory
+from orchestrator.plan import build_plan
+from orchestrator.profiles import Profile
+from orchestrator.suites import Case, Suite
+
+GIB = 1 << 30
+
+
+def facts(profile: dict[str, Any], *, workers: int = 2, prepared: bool = True) -> CaseFacts:
+    """The facts of a case with this profile on workers with two files of 1 GiB each."""
+    found = Profile.model_validate({"name": "p", "block_size": "4k", **profile})
+    suite = Suite.model_validate({"name": "s", "cases": [{"profile": "p"}], "prepare": "random"})
+    inventory = resolve_inventory(
+        InventoryFile.model_validate(
+            {
+                "workers": [{"name": f"w[1-{workers}]"}],
+                "defaults": {
+                    "targets": [{"file": f"/var/tmp/t{n}", "size": "1GiB"} for n in (1, 2)]
+                },
+            }
+        )
+    )
+    case = Case(id="c", groups={"all": found})
+    plan = build_plan(suite, [case], inventory, run="r", version="0", templates={})
+    return case_facts(plan, case, prepared=prepared)
+
+
+def test_outstanding_ios_are_depth_times_jobs_times_targets() -> None:
+    """Depth 8, 4 jobs, 2 targets: 64 on each worker."""
+    found = facts({"iodepth": 8, "numjobs": 4})
+    assert found.outstanding_ios == {"w1": 64, "w2": 64}
+    assert found.cap is None
+    assert not found.paced
+
+
+def test_synchronous_engine_keeps_one_io_a_job() -> None:
+    """iodepth means nothing to psync."""
+    assert facts({"iodepth": 8, "numjobs": 4, "engine": "psync"}).outstanding_ios["w1"] == 8
+
+
+def test_cap_is_that_of_the_whole_case_and_of_the_tightest_job() -> None:
+    """2,000 I/Os a second on each of two workers: 4,000; a job has 500 and depth 2."""
+    found = facts({"rate": {"iops": 2000}, "iodepth": 2, "numjobs": 2})
+    assert found.paced
+    assert found.cap is not None
+    assert (found.cap.iops, found.cap.job_iops, found.cap.job_depth) == (4000, 500, 2)
+
+
+def test_mixed_cap_adds_both_directions() -> None:
+    """70 % reads of a total of 1,000: reads and writes together are 1,000 a worker."""
+    found = facts({"rate": {"iops": 1000}, "read_percent": 70})
+    assert found.cap is not None
+    assert found.cap.iops == pytest.approx(2000, abs=4)
+
+
+def test_think_time_paces_without_a_cap() -> None:
+    """A job that waits on purpose keeps no full queue."""
+    found = facts({"options": {"thinktime": 100}})
+    assert found.paced
+    assert found.cap is None
+
+
+def test_working_set_and_fill_are_of_all_workers() -> None:
+    """Half of 2 x 1 GiB on two workers; the fill covers all of it, or isn't known."""
+    found = facts({"working_set": 50})
+    assert found.working_set_bytes == 2 * GIB
+    assert found.filled_bytes == 4 * GIB
+    assert facts({}, prepared=False).filled_bytes is None
+
+
+def test_jobs_on_the_same_target_share_its_working_set() -> None:
+    """Two jobs over whole targets touch each byte once; shares have their own areas."""
+    both = facts({"jobs": [{"name": "a"}, {"name": "b", "working_set": 10}]})
+    assert both.working_set_bytes == 4 * GIB
+
+
+def test_own_job_file_leaves_the_working_set_unknown() -> None:
+    """What a user's file touches isn't worked out; its pacing is seen."""
+    text = "[a]\nrw=randread\nbs=4k\nruntime=10\ntime_based\niodepth=4\nrate_iops=100\n"
+    found = facts({"fio": text, "block_size": None})
+    assert found.working_set_bytes is None
+    assert found.paced
+    assert found.outstanding_ios["w1"] == 8
