@@ -25,7 +25,7 @@ from orchestrator.vsphere.policies import amplification, check_policy
 from orchestrator.vsphere.privileges import ON_DATACENTER, ON_DATASTORE, ON_NETWORK, ON_POOL
 from orchestrator.vsphere.reaching import Reaching, check_ports
 from orchestrator.vsphere.session import Login
-from orchestrator.vsphere.sizing_facts import apply_sizing, sizing_inputs
+from orchestrator.vsphere.sizing_facts import apply_sizing, demand_of, sizing_inputs
 
 T = TypeVar("T")
 
@@ -75,9 +75,12 @@ class Inspection:
         intent: Intent = Intent(),
         *,
         deployment: str = "",
-        deep: Callable[[VSphere], Finding] | None = None,
+        deep: Callable[[VSphere, frozenset[str]], Finding] | None = None,
     ) -> None:
-        """`deployment` is the id of this inventory's deployment, empty when there is none yet."""
+        """`deployment` is the id of this inventory's deployment, empty when there is none yet.
+
+        `deep` gets the session, and the addresses that this deployment's workers have.
+        """
         self.cluster = cluster
         self.intent = intent
         self._login = login
@@ -336,23 +339,8 @@ class Inspection:
         return size_easy_run(resolve_inputs(self.intent.given, facts), self.intent.formula)
 
     def _demand(self) -> Demand:
-        shape, source = self.sized.workers, self._found.source
-        stores = {store.ref: store.name for store in self._stores()}
-        existing: dict[str, int] = {}
-        for machine in self._found.ours:
-            for disk in machine.disks:
-                name = stores.get(disk.datastore or "")
-                if name is not None:
-                    existing[name] = existing.get(name, 0) + disk.size
-        return Demand(
-            workers=shape.count if isinstance(shape.count, int) else 0,
-            cpus=shape.cpus,
-            memory=shape.memory,
-            disks=shape.disks.count,
-            disk_size=shape.disks.size,
-            system_disk=sum(disk.size for disk in source.disks) if source else 0,
-            existing=existing,
-        )
+        found = self._found
+        return demand_of(self.sized, found.source, found.ours, self._stores())
 
     def _worker_names(self) -> list[str]:
         return worker_names(self.cluster.deployment, self._demand().workers)
@@ -385,9 +373,13 @@ class Inspection:
         pool, needed = self.cluster.workers.addresses, self._demand().workers
         if not isinstance(pool, Pool):
             return room.check_addresses(None, needed, {}, frozenset())
-        ours = {ip for m in self._found.ours for nic in m.guest.nics for ip in nic.ips}
+        ours = self._our_addresses()
         free = [address for address in pool.all()[:needed] if address not in ours]
         return room.check_addresses(pool, needed, {}, self._reaching.answering(free))
+
+    def _our_addresses(self) -> frozenset[str]:
+        found = self._found.ours
+        return frozenset(ip for machine in found for nic in machine.guest.nics for ip in nic.ips)
 
     def _names(self) -> Finding:
         ours = {machine.ref for machine in self._found.ours}
@@ -397,7 +389,7 @@ class Inspection:
         )
 
     def _probe(self) -> Finding:
-        return _known(self._deep)(self._vsphere)
+        return _known(self._deep)(self._vsphere, self._our_addresses())
 
 
 def _known(value: T | None) -> T:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
-from orchestrator.cluster import Cluster, Disks, PerHost
+from orchestrator.cluster import Cluster, Disks, PerHost, Pool
 from orchestrator.errors import DeploymentFailed, HcioError
 from orchestrator.preflight import Finding, green, red
 from orchestrator.vsphere.deploy import Tools, deploy, destroy
@@ -18,8 +18,11 @@ PROBE_MEMORY: Final = 2**30
 PROBE_DISK: Final = 2**30
 
 
-def probe_cluster(cluster: Cluster) -> Cluster:
-    """The inventory's section for the probe: one tiny worker a host, nothing installed."""
+def probe_cluster(cluster: Cluster, taken: frozenset[str] = frozenset()) -> Cluster:
+    """The inventory's section for the probe: one tiny worker a host, nothing installed.
+
+    `taken` are addresses of a pool that the deployment's own workers have: they are left alone.
+    """
     shape = cluster.workers.model_copy(
         update={
             "count": PerHost(per_host=1),
@@ -28,6 +31,7 @@ def probe_cluster(cluster: Cluster) -> Cluster:
             "memory": PROBE_MEMORY,
             "disks": Disks(count=1, size=PROBE_DISK, controller=cluster.workers.disks.controller),
             "fio": "image",
+            "addresses": _free(cluster.workers.addresses, taken),
             "anti_affinity": False,
             "pin_hosts": True,
         }
@@ -37,12 +41,24 @@ def probe_cluster(cluster: Cluster) -> Cluster:
     )
 
 
-def check_every_host(tools: Tools, cluster: Cluster, state: DeploymentState) -> Finding:
+def _free(addresses: Literal["dhcp"] | Pool, taken: frozenset[str]) -> Literal["dhcp"] | Pool:
+    if not isinstance(addresses, Pool):
+        return "dhcp"
+    free = tuple(address for address in addresses.all() if address not in taken)
+    return addresses.model_copy(update={"addresses": free})
+
+
+def check_every_host(
+    tools: Tools,
+    cluster: Cluster,
+    state: DeploymentState,
+    taken: frozenset[str] = frozenset(),
+) -> Finding:
     """Deploy a probe on every host, reach it by SSH (`tools.ready`), and remove them all.
 
     `state` is a folder of the probe's own; it is removed when nothing is left in vCenter.
     """
-    probe = probe_cluster(cluster)
+    probe = probe_cluster(cluster, taken)
     errors: Mapping[str, Exception] = {}
     reached = 0
     try:

@@ -1,4 +1,4 @@
-"""A cluster's facts as inputs of a sizing formula. Pure."""
+"""A cluster's facts as inputs of a sizing formula, and what a deployment then asks of it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from orchestrator.cluster import Cluster
+from orchestrator.errors import NotFoundInVCenter
 from orchestrator.sizing import Sizing
 from orchestrator.sizing_inputs import Value
-from orchestrator.vsphere.base import Datastore, Host
-from orchestrator.vsphere.facts import Policy, Vsan
+from orchestrator.vsphere.base import Datastore, Host, Machine, VSphere
+from orchestrator.vsphere.facts import Demand, Policy, Vsan
+from orchestrator.vsphere.observing import Observes
 
 GIB: Final = 2**30
 
@@ -59,6 +61,50 @@ def _policy_inputs(policy: Policy | None) -> dict[str, Value]:
         "erasure_coding": policy.erasure_coding,
         "checksum": policy.checksum,
     }
+
+
+def read_sizing_inputs(vsphere: VSphere, observer: Observes, cluster: Cluster) -> dict[str, Value]:
+    """Ask a vCenter for what sizing needs of the inventory's cluster. VSphereError branches."""
+    site = vsphere.site(
+        cluster.datacenter, cluster.cluster, pool=cluster.resource_pool, folder=cluster.folder
+    )
+    stores = [store for store in site.datastores if store.name in cluster.datastores]
+    if not stores:
+        raise NotFoundInVCenter(
+            vsphere.host,
+            "sizing",
+            f"the cluster has none of {', '.join(cluster.datastores)}",
+            next_step=f"there are: {', '.join(store.name for store in site.datastores)}",
+        )
+    policy = None
+    if cluster.storage_policy is not None:
+        policy = observer.policies(site, cluster.storage_policy).get(cluster.storage_policy)
+    return sizing_inputs(stores, site.hosts, observer.vsan(site), policy)
+
+
+def demand_of(
+    cluster: Cluster,
+    source: Machine | None,
+    ours: Sequence[Machine],
+    stores: Sequence[Datastore],
+) -> Demand:
+    """What a deployment of this section asks; a count that isn't a number yet is none."""
+    shape = cluster.workers
+    names = {store.ref: store.name for store in stores}
+    existing: dict[str, int] = {}
+    for disk in (disk for machine in ours for disk in machine.disks):
+        name = names.get(disk.datastore or "")
+        if name is not None:
+            existing[name] = existing.get(name, 0) + disk.size
+    return Demand(
+        workers=shape.count if isinstance(shape.count, int) else 0,
+        cpus=shape.cpus,
+        memory=shape.memory,
+        disks=shape.disks.count,
+        disk_size=shape.disks.size,
+        system_disk=sum(disk.size for disk in source.disks) if source else 0,
+        existing=existing,
+    )
 
 
 def apply_sizing(cluster: Cluster, sizing: Sizing) -> Cluster:

@@ -280,7 +280,7 @@ def test_a_plain_datastore_asks_nothing_of_vsan(lab: Lab) -> None:
 
 def test_the_deep_check_is_the_last_and_needs_the_others(lab: Lab) -> None:
     """A probe on every host is tried only when the place for it is good."""
-    lab.deep = lambda vsphere: red("esx2: no address", "see the VLAN")
+    lab.deep = lambda vsphere, taken: red("esx2: no address", "see the VLAN")
     checks = lab.inspect()
     assert checks["deep: every host"].evidence == "esx2: no address"
     lab.cluster = lab.cluster.model_copy(update={"networks": ("nope",)})
