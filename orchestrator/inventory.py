@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from orchestrator.cluster import Cluster
 from orchestrator.errors import InputError, Problem
 from orchestrator.problems import or_text, problems_of
 from orchestrator.secrets import SecretRef
@@ -171,9 +172,18 @@ class Ssh(_Model):
 class InventoryFile(_Model):
     """The inventory as it is written."""
 
-    workers: Annotated[tuple[WorkerEntry, ...], Field(min_length=1)]
+    workers: tuple[WorkerEntry, ...] = ()
     defaults: WorkerDefaults = WorkerDefaults()
     ssh: Ssh = Ssh()
+    vsphere: Annotated[
+        Cluster | None, Field(description="where workers are made, instead of a list of them")
+    ] = None
+
+    @model_validator(mode="after")
+    def _some_workers(self) -> Self:
+        if not self.workers and self.vsphere is None:
+            raise ValueError("give workers, or vsphere: where they are made")
+        return self
 
 
 class Worker(_Model):
@@ -198,10 +208,17 @@ class Worker(_Model):
 
 
 class Inventory(_Model):
-    """All workers, and how connections are made."""
+    """All workers, and how connections are made. None of them is there before vSphere made it."""
 
-    workers: Annotated[tuple[Worker, ...], Field(min_length=1)]
+    workers: tuple[Worker, ...]
     ssh: Ssh = Ssh()
+    vsphere: Cluster | None = None
+
+    @model_validator(mode="after")
+    def _some_workers(self) -> Self:
+        if not self.workers and self.vsphere is None:
+            raise ValueError("an inventory needs workers")
+        return self
 
     def groups(self) -> dict[str, tuple[Worker, ...]]:
         """Workers by group, in the inventory's order."""
@@ -248,7 +265,7 @@ def resolve_inventory(written: InventoryFile, *, file: str = "inventory") -> Inv
     problems += _twice(workers, file)
     if problems:
         raise InputError(problems)
-    return Inventory(workers=tuple(workers), ssh=written.ssh)
+    return Inventory(workers=tuple(workers), ssh=written.ssh, vsphere=written.vsphere)
 
 
 def _workers(entry: WorkerEntry, defaults: WorkerDefaults) -> Iterator[Worker]:

@@ -52,7 +52,7 @@ class Opener:
         self._report = report
         self._gate = threading.Semaphore(inventory.ssh.connections)
         self._secrets: dict[str, Secret] = {}
-        readers = machine_readers(os.environ, _ask)
+        readers = machine_readers(os.environ, ask_secret)
         for worker in inventory.workers:
             self._fetch(worker, readers)
 
@@ -136,6 +136,6 @@ def _common(ssh: Ssh) -> SshSettings:
     )
 
 
-def _ask(question: str) -> str:
+def ask_secret(question: str) -> str:
     """Read a secret from the terminal without echo."""
     return str(click.prompt(question.rstrip(": "), hide_input=True, err=True))

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("orchestrator.cli.runs", "List the runs there are."),
     "clean": ("orchestrator.cli.runs", "Remove what a run left on its workers."),
     "check": ("orchestrator.cli.check", "Check the workers before a run."),
+    "workers": ("orchestrator.cli.workers", "Deploy, list and destroy workers on vSphere."),
     "merge": ("orchestrator.cli.merge", "Merge plain fio outputs, one file a worker."),
     "size": ("orchestrator.cli.size", "Size an easy run, and show how each figure was derived."),
     "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
