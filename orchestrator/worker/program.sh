@@ -336,12 +336,6 @@ stage_close() {
 stage_check() { # fio's own word on every new job file
     has fio || fail fio "no fio on this worker's PATH ($PATH)"
     engines=$(fio --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')
-    set --
-    while IFS= read -r name; do set -- "$@" "$HOME_DIR/$name/job.fio"; done <"$stream.new"
-    [ $# -gt 0 ] || return 0
-    # fio counts clock ticks for 150 ms at each start: all files in one call, one by one only when
-    # it says no.
-    (cd "$HOME_DIR" && fio --parse-only "$@") >/dev/null 2>&1 </dev/null && all=1 || all=0
     while IFS= read -r name; do stage_judge "$HOME_DIR/$name"; done <"$stream.new"
     printf '@section \n'
     kv engines "$engines"
@@ -354,8 +348,9 @@ stage_judge() { # FOLDER
         case " $engines " in *" $_e "*) ;; *) missing="$missing $_e" ;; esac
     done
     kv missing_engines "${missing# }"
-    said='' ok=1
-    [ $all = 1 ] || said=$(cd "$1/out" && fio --parse-only ../job.fio 2>&1 </dev/null) || ok=0
+    # A call for each: fio carries one file's [global] section over into the next.
+    ok=1
+    said=$(cd "$1/out" && fio --parse-only ../job.fio 2>&1 </dev/null) || ok=0
     kv parses $ok
     printf '%s' "$said" | text said
 }
