@@ -56,10 +56,11 @@ def case_course(
 def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None = None) -> Course:
     """Judge the series at `path`. Without a `rule` SNIA's is applied to the whole common window."""
     total = _total(path)
-    whole = (0, summary.seconds)
     common = _common(total, len(summary.spans))
     begins = {name: span.begin_ms for name, span in summary.spans.items()}
     ends = {name: span.end_ms for name, span in summary.spans.items()}
+    first, last = min(begins.values()), max(ends.values())
+    whole = ((first - summary.origin_ms) / 1000.0, (last - summary.origin_ms) / 1000.0)
     rates = _rates(total, common) if common else []
     chosen = rule or SteadyRule().over(float(len(rates)))
     anomalies = _anomalies(path, rates, common) if common else []
@@ -68,10 +69,10 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
         seconds=summary.seconds,
         whole=_window(total, whole),
         common=_window(total, common) if common else None,
-        late_s=(max(begins.values()) - min(begins.values())) / 1000.0,
-        tail_s=(max(ends.values()) - min(ends.values())) / 1000.0,
-        late_workers=_named(begins, min(begins.values()), summary.spans),
-        early_workers=_named(ends, max(ends.values()), summary.spans),
+        late_s=(max(begins.values()) - first) / 1000.0,
+        tail_s=(last - min(ends.values())) / 1000.0,
+        late_workers=_named(begins, first, summary.spans),
+        early_workers=_named(ends, last, summary.spans),
         without_series=summary.without,
         steady=judge_series(rates, chosen),
         anomalies=tuple(anomalies[:KEPT]),
@@ -104,9 +105,10 @@ def _common(total: pl.DataFrame, workers: int) -> tuple[int, int] | None:
     return best
 
 
-def _window(total: pl.DataFrame, window: tuple[int, int]) -> WindowRates:
+def _window(total: pl.DataFrame, window: tuple[float, float]) -> WindowRates:
     begin, end = window
-    inside = total.filter(pl.col("second").is_between(begin, end, closed="left"))
+    # A second that the window only touches belongs to it: nobody measured in the rest of it.
+    inside = total.filter(pl.col("second") > begin - 1, pl.col("second") < end)
     rates = {}
     for (direction,), rows in inside.group_by("direction"):
         timed = rows.drop_nulls("lat_mean_ns")

@@ -22,16 +22,16 @@ class WindowRate(Struct, frozen=True, kw_only=True):
 
 
 class WindowRates(Struct, frozen=True, kw_only=True):
-    """Rates over the whole seconds [begin_s, end_s); None for a direction without I/O."""
+    """Rates over [begin_s, end_s); None for a direction without I/O."""
 
-    begin_s: int
-    end_s: int
+    begin_s: float
+    end_s: float
     read: WindowRate | None = None
     write: WindowRate | None = None
     trim: WindowRate | None = None
 
     @property
-    def seconds(self) -> int:
+    def seconds(self) -> float:
         """The window's length."""
         return self.end_s - self.begin_s
 
