@@ -251,6 +251,15 @@ class Inspection:
             hosts=hosts,
         )
 
+    def _policy_in_force(self) -> Policy | None:
+        """The asked policy; where none is asked, the default of the first vSAN datastore."""
+        asked = self.cluster.storage_policy
+        if asked is not None:
+            policies = self._found.policies or self._observer.policies(self._site, asked)
+            return policies.get(asked)
+        stores = [store for store in self._stores() if store.kind.startswith("vsan")]
+        return self._observer.default_policy(stores[0]) if stores else None
+
     def _vsan_state(self) -> Finding:
         if self._found.vsan is None:
             return green("no datastore under test is vSAN's")
@@ -332,9 +341,7 @@ class Inspection:
 
     def sizing(self) -> Sizing:
         """The easy run's size for this cluster, once `vSAN` was asked."""
-        asked = self.cluster.storage_policy
-        policies = self._found.policies or self._observer.policies(self._site, asked)
-        policy = policies.get(asked or "")
+        policy = self._policy_in_force()
         facts = sizing_inputs(self._stores(), self._site.hosts, self._found.vsan, policy)
         return size_easy_run(resolve_inputs(self.intent.given, facts), self.intent.formula)
 
@@ -347,9 +354,8 @@ class Inspection:
 
     def _capacity(self) -> Finding:
         vsan, stores = self._found.vsan, self._stores()
-        asked = self._found.policies.get(self.cluster.storage_policy or "")
-        # vSAN's own default policy mirrors once; without vSAN a byte is a byte.
-        policy = asked or Policy("default", "", vsan=True)
+        # Where nobody could name a policy: vSAN as it comes mirrors once.
+        policy = self._policy_in_force() or Policy("mirror", "", vsan=True)
         factors = {
             store.name: amplification(policy, vsan.architecture, vsan.hosts)
             if vsan is not None and store.kind.startswith("vsan")

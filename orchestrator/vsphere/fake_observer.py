@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.counters import Series, Window
 from orchestrator.events import PlatformEvent
-from orchestrator.vsphere.base import Site
+from orchestrator.vsphere.base import Datastore, Site
 from orchestrator.vsphere.facts import HostState, Policy, Vsan, VsanState
 from orchestrator.vsphere.observing import Reading
 
@@ -24,6 +24,7 @@ class FakeObserver:
     hosts: Sequence[HostState] = ()
     placed: Mapping[str, str | None] = field(default_factory=dict)
     known: Sequence[Policy] = ()
+    defaults: Mapping[str, Policy] = field(default_factory=dict)
     lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
     config: Vsan | None = None
     states: list[VsanState] = field(default_factory=lambda: [VsanState("green", {}, 0, 0)])
@@ -55,6 +56,11 @@ class FakeObserver:
             policy.name: policy if policy.name == asked else replace(policy, compatible=None)
             for policy in self.known
         }
+
+    def default_policy(self, store: Datastore) -> Policy | None:
+        """The default of this datastore, by name."""
+        self._note("default_policy")
+        return self.defaults.get(store.name)
 
     def missing_privileges(
         self, site: Site, needed: Mapping[str, Sequence[str]]

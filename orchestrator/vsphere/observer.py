@@ -9,13 +9,13 @@ from pyVmomi import vim
 
 from orchestrator.counters import Series, Window
 from orchestrator.events import PlatformEvent
-from orchestrator.vsphere.base import Site
+from orchestrator.vsphere.base import Datastore, Site
 from orchestrator.vsphere.facts import HostState, Policy, Vsan, VsanState
 from orchestrator.vsphere.host_states import read_host_states, read_placement, vcenter_offset
 from orchestrator.vsphere.observing import Reading
 from orchestrator.vsphere.occurrences import read_events
 from orchestrator.vsphere.performance import Counter, query_hosts, read_counters
-from orchestrator.vsphere.policy_rules import read_policies
+from orchestrator.vsphere.policy_rules import read_default_policy, read_policies
 from orchestrator.vsphere.session import Session
 from orchestrator.vsphere.vsan import VsanService
 
@@ -58,6 +58,10 @@ class Observer:
     def policies(self, site: Site, asked: str | None) -> dict[str, Policy]:
         """Storage policies by name."""
         return read_policies(self._session, site, asked)
+
+    def default_policy(self, store: Datastore) -> Policy | None:
+        """The datastore's own policy."""
+        return read_default_policy(self._session, store)
 
     def missing_privileges(
         self, site: Site, needed: Mapping[str, Sequence[str]]

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from orchestrator.counters import Series, Window
 from orchestrator.events import PlatformEvent
-from orchestrator.vsphere.base import Site
+from orchestrator.vsphere.base import Datastore, Site
 from orchestrator.vsphere.facts import HostState, Policy, Vsan, VsanState
 
 
@@ -40,6 +40,10 @@ class Observes(Protocol):
 
     def policies(self, site: Site, asked: str | None) -> dict[str, Policy]:
         """Storage policies by name; only the asked one's compatibility is looked up."""
+        ...
+
+    def default_policy(self, store: Datastore) -> Policy | None:
+        """What a datastore gives to disks that ask for no policy; None when it has none."""
         ...
 
     def missing_privileges(

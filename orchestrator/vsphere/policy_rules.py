@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyVmomi import pbm
 
-from orchestrator.vsphere.base import Site
+from orchestrator.vsphere.base import Datastore, Site
 from orchestrator.vsphere.facts import Policy
 from orchestrator.vsphere.session import Session
 
@@ -57,6 +57,19 @@ def compatible_stores(session: Session, site: Site, policy: str) -> frozenset[st
         for answer in answers
         if answer.hub.hubId in hubs and not (answer.error or ())
     )
+
+
+def read_default_policy(session: Session, store: Datastore) -> Policy | None:
+    """The policy that a datastore gives to what asks for none; None when it has no such policy."""
+
+    def ask() -> list[Any]:
+        manager = _content(session).profileManager
+        hub = pbm.placement.PlacementHub(hubType="Datastore", hubId=store.ref)
+        found = manager.PbmQueryDefaultRequirementProfile(hub=hub)
+        return list(manager.PbmRetrieveContent(profileIds=[found])) if found else []
+
+    found = session.call(f"reading the default policy of {store.name}", ask, reads=True)
+    return policy_of(found[0]) if found else None
 
 
 def policy_of(profile: Any) -> Policy:

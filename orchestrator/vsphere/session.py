@@ -40,7 +40,8 @@ CONNECTIONS: Final = 32
 
 #: Every vCenter in support speaks it.
 OLDEST_VERSION: Final = "vim.version.v7_0"
-PBM_VERSION: Final = "pbm.version.version1"
+#: Of vSphere 6.0; the first that knows a datastore's default policy.
+PBM_VERSION: Final = "pbm.version.version2"
 TRUST_STEPS: Final = (
     "give the certificate's authority (tls by ca_file), pin its thumbprint "
     "(thumbprint: its SHA-256), or say insecure: true to go on without any check"

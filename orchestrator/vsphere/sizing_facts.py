@@ -21,8 +21,8 @@ def sizing_inputs(
 ) -> dict[str, Value]:
     """Inputs by name, whole GiB. Only what vCenter said; the rest is left to the user or defaults.
 
-    The first datastore is sized for; `policy` is the one asked for, None where the datastore's
-    default applies (then failures to tolerate and the like are left open).
+    The first datastore is sized for; `policy` is the one in force, None where nobody knows it
+    (then failures to tolerate and the like are left open).
     """
     store = stores[0]
     on_vsan = store.kind.startswith("vsan") and vsan is not None
@@ -76,9 +76,11 @@ def read_sizing_inputs(vsphere: VSphere, observer: Observes, cluster: Cluster) -
             f"the cluster has none of {', '.join(cluster.datastores)}",
             next_step=f"there are: {', '.join(store.name for store in site.datastores)}",
         )
-    policy = None
-    if cluster.storage_policy is not None:
-        policy = observer.policies(site, cluster.storage_policy).get(cluster.storage_policy)
+    asked, policy = cluster.storage_policy, None
+    if asked is not None:
+        policy = observer.policies(site, asked).get(asked)
+    elif stores[0].kind.startswith("vsan"):
+        policy = observer.default_policy(stores[0])
     return sizing_inputs(stores, site.hosts, observer.vsan(site), policy)
 
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	pbmmethods "github.com/vmware/govmomi/pbm/methods"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/simulator"
 	vimmethods "github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -193,6 +195,21 @@ func perfCSV(
 		})
 	}
 	return metric
+}
+
+// PbmQueryDefaultRequirementProfile knows a vSAN datastore's default; others have none.
+func (p *policies) PbmQueryDefaultRequirementProfile(
+	req *pbmtypes.PbmQueryDefaultRequirementProfile,
+) soap.HasFault {
+	body := &pbmmethods.PbmQueryDefaultRequirementProfileBody{
+		Res: &pbmtypes.PbmQueryDefaultRequirementProfileResponse{},
+	}
+	ref := types.ManagedObjectReference{Type: "Datastore", Value: req.Hub.HubId}
+	store, ok := p.lab.ctx.Map.Get(ref).(*simulator.Datastore)
+	if ok && store.Summary.Type == "vsan" {
+		body.Res.Returnval = &pbmtypes.PbmProfileId{UniqueId: "aa6d5a82-1c88-45da-85d3-3d74b91a5bad"}
+	}
+	return body
 }
 
 // withVersions answers which vSAN API there is as a vCenter 8 does; the simulator's answer is older

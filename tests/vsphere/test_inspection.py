@@ -216,6 +216,13 @@ def test_without_a_policy_vsans_own_mirror_is_counted(lab: Lab) -> None:
     assert "x 2" in lab.inspect()["capacity"].evidence
 
 
+def test_the_datastores_own_default_policy_is_counted(lab: Lab) -> None:
+    """No policy asked, and the default is RAID-5: a third more, not twice."""
+    lab.cluster = lab.cluster.model_copy(update={"storage_policy": None})
+    lab.observer.defaults = {"vsanDatastore": Policy("d", "d", vsan=True, erasure_coding=True)}
+    assert "x 1.33" in lab.inspect()["capacity"].evidence
+
+
 def test_count_auto_takes_the_sizing(lab: Lab) -> None:
     """Auto: workers, disks and memory are the formula's, and what is checked is that."""
     lab.cluster = _cluster(count="auto")

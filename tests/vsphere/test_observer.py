@@ -168,6 +168,16 @@ def test_policies_are_read_with_their_rules_and_compatibility(stage: Stage) -> N
 
 
 @pytest.mark.real
+def test_a_vsan_datastore_has_a_default_policy_and_a_plain_one_none(stage: Stage) -> None:
+    """What applies where no policy is asked is known for vSAN alone."""
+    vsan, plain = stage.site.datastores
+    default = stage.observer.default_policy(vsan)
+    assert default is not None
+    assert (default.name, default.vsan) == ("vSAN Default Storage Policy", True)
+    assert stage.observer.default_policy(plain) is None
+
+
+@pytest.mark.real
 def test_privileges_of_an_administrator_are_complete(stage: Stage) -> None:
     """Nothing is missing, and every object that was asked for is answered."""
     needed = {
