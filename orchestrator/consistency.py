@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from orchestrator.histogram import BINS, VALUES
+from orchestrator.histogram import LAST_VALUE
 from orchestrator.measured import Direction, Job, Latency
 
 #: fio works rates out from the runtime that it prints; 2.x and early 3.x round to 1 KiB/s, 1 IOPS.
@@ -27,7 +27,7 @@ _IN_FLIGHT: Final = 65_536
 def contradictions(job: Job) -> Iterator[str]:
     """What one job's figures say against each other, in words; nothing when they agree."""
     for name, direction in job.directions().items():
-        for text in (*_rates(direction), *_latencies(direction)):
+        for text in itertools.chain(_rates(direction), _latencies(direction)):
             yield f"job {job.key!r}: {name}: {text}"
 
 
@@ -56,7 +56,7 @@ def _latencies(direction: Direction) -> Iterator[str]:
             continue
         if direction.ios is not None and latency.count > 2 * direction.ios + _IN_FLIGHT:
             yield f"{latency.count} {kind} samples of {direction.ios} I/Os"
-        for text in (*_moments(latency), *_histogram(latency), *_printed(latency)):
+        for text in itertools.chain(_moments(latency), _histogram(latency), _printed(latency)):
             yield f"{kind} {text}"
 
 
@@ -76,29 +76,29 @@ def _moments(latency: Latency) -> Iterator[str]:
 
 
 def _histogram(latency: Latency) -> Iterator[str]:
-    if latency.histogram is None:
-        return
-    places, counts = latency.histogram.places, latency.histogram.counts
-    if not len(places):
-        return
-    values = VALUES[places]
-    mean = float(counts @ values) / float(counts.sum())
+    histogram = latency.histogram
     # What is beyond the last bin (17 s) is counted in it.
-    if latency.mean is not None and places[-1] < BINS - 1:
-        if abs(mean - latency.mean) > _BIN_SHARE * mean + 1:
-            yield f"mean {latency.mean:.6g} ns, but {mean:.6g} ns by its histogram"
-        ends = (("min", latency.min, values[0]), ("max", latency.max, values[-1]))
-        for name, value, end in ends:
-            if value is not None and abs(value - float(end)) > _BIN_SHARE * float(end) + 1:
-                yield f"{name} {value} ns, but {float(end):.6g} ns by its histogram"
+    if histogram is None or latency.mean is None or not histogram.count:
+        return
+    first, last = histogram.ends()
+    if last == LAST_VALUE:
+        return
+    mean = histogram.mean
+    if abs(mean - latency.mean) > _BIN_SHARE * mean + 1:
+        yield f"mean {latency.mean:.6g} ns, but {mean:.6g} ns by its histogram"
+    for name, value, end in (("min", latency.min, first), ("max", latency.max, last)):
+        if value is not None and abs(value - end) > _BIN_SHARE * end + 1:
+            yield f"{name} {value} ns, but {end:.6g} ns by its histogram"
 
 
 def _printed(latency: Latency) -> Iterator[str]:
+    if not latency.printed:
+        return
     values = [value for _, value in sorted(latency.printed.items())]
     if any(after < before for before, after in itertools.pairwise(values)):
         yield "percentiles that fall as the percent rises"
     low, high = latency.min, latency.max
-    for value in (values[0], values[-1]) if values else ():
+    for value in (values[0], values[-1]):
         slack = _BIN_SHARE * value + _COARSE_NS
         if low is not None and high is not None and not low - slack <= value <= high + slack:
             yield f"percentile of {value} ns outside of {low} to {high} ns"

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from orchestrator.errors import UnreadableOutput
 from orchestrator.fio_documents import FoundDocuments, find_documents, regular, text_lines
-from orchestrator.histogram import Histogram, bin_indexes
+from orchestrator.histogram import Histogram, bin_indexes, slices
 from orchestrator.measured import Direction, Job, Latency, Note, WorkerOutput
 
 #: The summary entry of client/server mode: a sum over all clients, without percentiles.
@@ -316,19 +316,13 @@ def _histograms(texts: list[bytes]) -> list[Histogram] | None:
     if len(numbers) % 2:
         return None
     keys, counts = numbers.reshape(-1, 2).T.copy()
-    fences = np.flatnonzero(keys == _FENCE_KEY).tolist()
-    if len(fences) != len(texts) - 1:
+    # Keys rise within a histogram and a fence is above all, so they fall behind fences only.
+    fences = (keys[1:] <= keys[:-1]).nonzero()[0]
+    if len(fences) != len(texts) - 1 or not (keys[fences] == _FENCE_KEY).all():
         return None
-    # Keys rise within a histogram; a fence is above all, so only the step after it falls.
-    if np.count_nonzero(keys[1:] <= keys[:-1]) > len(fences):
-        return None
-    places = bin_indexes(keys)
-    starts = [0, *(fence + 1 for fence in fences)]
-    ends = [*fences, len(keys)]
-    return [
-        Histogram(places[start:end], counts[start:end])
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    ends = fences.tolist()
+    starts = [0, *(end + 1 for end in ends)]
+    return slices(bin_indexes(keys), counts, starts, [*ends, len(keys)])
 
 
 def _options(raw: Raw) -> dict[str, str]:

@@ -9,9 +9,11 @@ the sum is the smallest bin value whose cumulative count reaches p/100 * N.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 GROUPS = 29
@@ -43,6 +45,10 @@ def _bin_values() -> Counts:
 
 #: The value in ns that fio prints for each bin, ascending.
 VALUES = _bin_values()
+#: The last bin's value: whatever is longer is counted there too.
+LAST_VALUE = int(VALUES[-1])
+_VALUE_LIST: list[int] = VALUES.tolist()
+_FLOAT_VALUES = VALUES.astype(np.float64)
 
 
 def bin_indexes(ns: Counts) -> Counts:
@@ -93,12 +99,30 @@ def rank(percent: float, count: int) -> int:
     return max(1, -(-numerator * count // (denominator * 100)))
 
 
-def _scaled(percents: Sequence[float]) -> list[tuple[int, int]]:
-    ratios = [percent.as_integer_ratio() for percent in percents]
-    return [(numerator, denominator * 100) for numerator, denominator in ratios]
+class Ranks:
+    """The ranks of some percentiles for many counts at once, as `rank` gives each of them.
+
+    A percent as people write it (99.9) is a fraction a/b; its binary double lies beside that by
+    less than any count can show, and only where a/b * N / 100 is whole does the side matter.
+    """
+
+    def __init__(self, percents: Sequence[float]) -> None:
+        written = [Fraction(repr(percent)) for percent in percents]
+        self._times = np.array([part.numerator for part in written])
+        self._parts = np.array([100 * part.denominator for part in written])
+        above = [Fraction(percent) > part for percent, part in zip(percents, written, strict=True)]
+        self._up = self._parts - ~np.array(above)
+        self._most = 2**62 // int(self._times.max())
+
+    def of(self, counts: Sequence[int]) -> Counts:
+        """Shape (len(counts), number of percents); every count is 1 or more."""
+        # Beyond what 64 bits hold, Python's own integers take over.
+        numbers = np.array(counts, dtype=np.int64 if max(counts) < self._most else object)
+        ranks: Counts = (numbers[:, None] * self._times + self._up) // self._parts
+        return ranks.astype(np.int64, copy=False)
 
 
-_SCALED = _scaled(PERCENTS)
+_RANKS = Ranks(PERCENTS)
 
 
 def percentile_rows(
@@ -110,37 +134,34 @@ def percentile_rows(
     """
     running = np.concatenate([histogram.counts for histogram in histograms]).cumsum()
     places = np.concatenate([histogram.places for histogram in histograms])
-    last, ends, before = -1, [], [0]
-    for histogram in histograms:
-        last += len(histogram.counts)
-        ends.append(int(running[last]))
-    before += ends[:-1]
-    scaled = _SCALED if percents is PERCENTS else _scaled(percents)
-    wanted = [
-        [start + (-(-num * (end - start) // den) or 1) for num, den in scaled]
-        for start, end in zip(before, ends, strict=True)
-    ]
-    values: Counts = VALUES[places[np.searchsorted(running, wanted)]]
+    counts = [histogram.count for histogram in histograms]
+    before = list(accumulate(counts, initial=0))[:-1]
+    ranks = _RANKS if percents is PERCENTS else Ranks(percents)
+    wanted = ranks.of(counts) + np.array(before)[:, None]
+    values: Counts = VALUES[places[running.searchsorted(wanted)]]
     return values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Histogram:
+class Histogram(Struct, frozen=True, gc=False, eq=False):
     """Counts of the bins in use: `places` (bin indexes, ascending, once each) and `counts`."""
 
     places: Counts
     counts: Counts
+    #: the number of samples
+    count: int
+    #: their mean in ns as the bins tell it, 0 without samples
+    mean: float
 
     @classmethod
     def empty(cls) -> Histogram:
         """A histogram without samples."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0, 0.0)
 
     @classmethod
     def of_counts(cls, counts: Counts) -> Histogram:
         """Build from a count for every bin, shape (BINS,)."""
-        places = np.flatnonzero(counts)
-        return cls(places, counts[places])
+        count = int(counts.sum())
+        return _used(counts, count, float(counts @ _FLOAT_VALUES) / count if count else 0.0)
 
     @classmethod
     def of(cls, bins: Mapping[int, int]) -> Histogram:
@@ -157,11 +178,6 @@ class Histogram:
         indexes = bin_indexes(np.fromiter(ns, np.int64))
         return cls.of_counts(np.bincount(indexes, minlength=BINS).astype(np.int64))
 
-    @property
-    def count(self) -> int:
-        """The number of samples."""
-        return int(self.counts.sum())
-
     def __add__(self, other: Histogram) -> Histogram:
         return add_up([self, other])
 
@@ -173,6 +189,10 @@ class Histogram:
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and the content is an array
 
+    def ends(self) -> tuple[int, int]:
+        """The values in ns of the first and the last bin in use; there have to be samples."""
+        return _VALUE_LIST[self.places[0]], _VALUE_LIST[self.places[-1]]
+
     def bins(self) -> dict[int, int]:
         """fio's own form: bin value in ns to count, empty bins left out."""
         return dict(zip(VALUES[self.places].tolist(), self.counts.tolist(), strict=True))
@@ -182,10 +202,25 @@ class Histogram:
 
         A bin's value is its middle, so the highest percentiles may lie above the maximum.
         """
-        if not len(self.counts):
+        if not self.count:
             return None
         value = int(percentile_rows([self], (percent,))[0, 0])
         return value if cap is None else min(value, cap)
+
+
+def slices(
+    places: Counts, counts: Counts, starts: Sequence[int], ends: Sequence[int]
+) -> list[Histogram]:
+    """The histograms that lie one after another in `places` and `counts`, none of them empty.
+
+    What lies between an end and the next start has to have counts of 0.
+    """
+    totals = np.add.reduceat(counts, starts).tolist()
+    sums = np.add.reduceat(counts * _FLOAT_VALUES[places], starts).tolist()
+    return [
+        Histogram(places[start:end], counts[start:end], total, weight / total if total else 0.0)
+        for start, end, total, weight in zip(starts, ends, totals, sums, strict=True)
+    ]
 
 
 def add_up(histograms: Sequence[Histogram]) -> Histogram:
@@ -198,4 +233,13 @@ def add_up(histograms: Sequence[Histogram]) -> Histogram:
     else:
         places = np.concatenate([histogram.places for histogram in histograms])
         np.add.at(total, places, np.concatenate([histogram.counts for histogram in histograms]))
-    return Histogram.of_counts(total)
+    count = sum([histogram.count for histogram in histograms])
+    weight = sum([histogram.count * histogram.mean for histogram in histograms])
+    return _used(total, count, weight / count if count else 0.0)
+
+
+def _used(counts: Counts, count: int, mean: float) -> Histogram:
+    """The bins in use of a count for every bin."""
+    # numpy finds what is true quicker than what isn't 0.
+    places = (counts != 0).nonzero()[0]
+    return Histogram(places, counts[places], count, mean)

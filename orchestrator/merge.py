@@ -9,6 +9,7 @@ histograms of is the headline, `lat` when equal, and the figure says how many wo
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from orchestrator.measured import Direction, Job, Latency
 from orchestrator.results import DirectionResult, JobResult, LatencyResult, TotalResult
 
 _NO_PERCENTILES: dict[str, int | None] = dict.fromkeys(PERCENT_KEYS)
+_UNKNOWN = [None] * len(PERCENT_KEYS)
 #: How many histograms wait to be added in one go: numpy's cost is in the calls.
 _PENDING = 128
 
@@ -378,12 +380,8 @@ def _percentiles(values: Sequence[int | None], part: Moments) -> dict[str, int |
 
     A bin's value is its middle, which may lie above the maximum.
     """
-    count, most = part.count, part.most
-    return {
-        key: None
-        if value is None or count < least
-        else value
-        if most is None or value < most
-        else most
-        for key, least, value in zip(PERCENT_KEYS, LEAST_COUNTS, values, strict=True)
-    }
+    most, held = part.most, bisect_right(LEAST_COUNTS, part.count)
+    known = [
+        value if value is None or most is None or value < most else most for value in values[:held]
+    ]
+    return dict(zip(PERCENT_KEYS, [*known, *_UNKNOWN[held:]], strict=True))
