@@ -249,6 +249,6 @@ class Sweep:
 def test_any_call_may_go_wrong_once(vcsim: Vcsim, tmp_path: Path, which: str, kind: str) -> None:
     """Each call fails, its task fails, it hangs, or its answer is lost: a clear error, no orphan,
     nothing of others touched, and the next attempt succeeds."""
-    sweep = Sweep(vcsim, tmp_path, timeout=1.0)
+    sweep = Sweep(vcsim, tmp_path, timeout=0.5)
     sweep.over(kind, which)
     assert sweep.failed > 0
