@@ -139,9 +139,10 @@ def run(
         f"judgement: one run against one by its {WINDOW_MS} ms windows: {single} of {like_trials} "
         f"called different ({single / like_trials:.1%}, goal {_GOAL_LIKE:.0%})"
     )
+    share = f"{found / change_trials:.0%}, goal {_GOAL_FOUND:.0%}"
     report(
         f"judgement: a true {1 - RATES[1] / RATES[0]:.0%} less, {CHANGE_RUNS} runs a side: found "
-        f"in {found} of {change_trials} trials ({found / change_trials:.0%}, goal {_GOAL_FOUND:.0%})"
+        f"in {found} of {change_trials} trials ({share})"
     )
     report(f"judgement: took {took / 60:.1f} minutes")
 

@@ -6,6 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.profiles import Profile
+from orchestrator.repetition import another_repeat, spreads
+from orchestrator.report.repetition import render_spreads
+from orchestrator.results import (
+    CaseResult,
+    DirectionResult,
+    TotalResult,
+    Verdict,
+    VerdictValue,
+)
 from orchestrator.suites import Repeats, Suite, expand_suite
 
 
@@ -42,3 +51,73 @@ def test_wrong_repeats_are_refused(wrong: object) -> None:
     """Counts below 1, a cap below the least, a cap without a rule."""
     with pytest.raises(ValidationError):
         Repeats.model_validate(wrong)
+
+
+def _result(case: str, iops: float | None, verdict: VerdictValue = "valid") -> CaseResult:
+    read = DirectionResult(ios=1, bytes=1, iops=iops, bytes_per_s=None)
+    return CaseResult(
+        case=case,
+        outcome="done",
+        verdict=Verdict(value=verdict),
+        expected_workers=1,
+        received_workers=1,
+        total=TotalResult(read=read),
+        workers={},
+    )
+
+
+def _repeats(*values: float | None) -> list[CaseResult]:
+    return [_result(f"a.repeat={n}", value) for n, value in enumerate(values, start=1)]
+
+
+def test_the_gate_ends_a_case_and_no_other() -> None:
+    """Three steady repeats of `a` end it; `b` has had none and goes on."""
+    repeats = Repeats.model_validate({"least": 3, "most": 5, "within": "2%"})
+    earlier = _repeats(100.0, 100.2, 99.9)
+    done = another_repeat("a.repeat=4", earlier, repeats)
+    assert done is not None
+    assert (done.go_on, done.reached) == (False, True)
+    other = another_repeat("b.repeat=1", earlier, repeats)
+    assert other is not None
+    assert other.go_on
+
+
+def test_a_noisy_case_goes_on_to_the_cap() -> None:
+    """Wide intervals go on; at the cap the decision says that it gave up."""
+    repeats = Repeats.model_validate({"least": 3, "most": 4, "within": "2%"})
+    noisy = another_repeat("a.repeat=4", _repeats(100.0, 130.0, 70.0), repeats)
+    assert noisy is not None
+    assert noisy.go_on
+    capped = another_repeat("a.repeat=5", _repeats(100.0, 130.0, 70.0, 110.0), repeats)
+    assert capped is not None
+    assert not capped.go_on
+    assert "gave up" in capped.text
+
+
+def test_invalid_repeats_do_not_count() -> None:
+    """A repeat whose figures are invalid is no sample."""
+    repeats = Repeats.model_validate({"least": 3, "most": 5, "within": "2%"})
+    bad = _result("a.repeat=3", 100.0, "invalid")
+    decision = another_repeat("a.repeat=4", [*_repeats(100.0, 100.1), bad], repeats)
+    assert decision is not None
+    assert "2 of at least 3" in decision.text
+
+
+def test_nothing_to_decide() -> None:
+    """Without a gate, or for a case that isn't repeated, there is no decision."""
+    gated = Repeats.model_validate({"least": 2, "most": 5, "within": 2})
+    assert another_repeat("a", [], gated) is None
+    assert another_repeat("a.repeat=1", [], Repeats(least=3)) is None
+
+
+def test_spreads_of_repeated_cases() -> None:
+    """Mean and interval a metric; single cases and unknown figures are left out and counted."""
+    found = spreads([*_repeats(100.0, 102.0, None), _result("b", 5.0)])
+    assert [(s.case, s.metric, s.summary.count, s.lacking) for s in found] == [
+        ("a", "iops", 2, 1),
+        ("a", "read.iops", 2, 1),
+    ]
+    text = render_spreads(found)
+    assert "101" in text
+    assert "1 without this figure" in text
+    assert render_spreads(()) == ""
