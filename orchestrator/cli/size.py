@@ -30,7 +30,24 @@ def read_facts(inventory: Path | None) -> dict[str, Value]:
     """What vCenter says of the inventory's cluster; nothing without an inventory."""
     if inventory is None:
         return {}
-    raise ConfigError("hcio size cannot ask vCenter yet", next_step="give the inputs with --set")
+    # Only here: the vSphere library is slow to load, and most sizing needs none.
+    from orchestrator.catalog import load_inventory
+    from orchestrator.cli.workers import open_vsphere
+    from orchestrator.vsphere.observer import Observer
+    from orchestrator.vsphere.sizing_facts import read_sizing_inputs
+
+    cluster = load_inventory(inventory).vsphere
+    if cluster is None:
+        raise ConfigError(
+            f"{inventory} has no vsphere section: there is no vCenter to ask",
+            next_step="give the inputs with --set NAME=VALUE",
+        )
+    with open_vsphere(cluster) as vsphere:
+        observer = Observer(vsphere.session)
+        try:
+            return read_sizing_inputs(vsphere, observer, cluster)
+        finally:
+            observer.close()
 
 
 @click.command()

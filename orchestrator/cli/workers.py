@@ -171,15 +171,14 @@ def default_folder(cluster: Cluster) -> Path:
     return Path("deployments") / cluster.deployment
 
 
-@contextmanager
-def open_vsphere(cluster: Cluster, *, call_timeout: float = CALL_TIMEOUT) -> Iterator[VCenter]:
-    """A logged-in vCenter; its secrets are fetched here, and `insecure` is said out loud."""
+def login_of(cluster: Cluster) -> Login:
+    """How to log in; secrets are fetched here, and `insecure` is said out loud."""
     vcenter = cluster.vcenter
     readers = machine_readers(os.environ, ask_secret)
     if vcenter.insecure:
         _say(f"warning: the certificate of {vcenter.host} is not checked (insecure: true)")
     user = vcenter.user
-    login = Login(
+    return Login(
         host=vcenter.host,
         port=vcenter.port,
         user=resolve(user, readers, purpose=f"user of {vcenter.host}")
@@ -190,6 +189,12 @@ def open_vsphere(cluster: Cluster, *, call_timeout: float = CALL_TIMEOUT) -> Ite
         thumbprint=vcenter.thumbprint,
         insecure=vcenter.insecure,
     )
+
+
+@contextmanager
+def open_vsphere(cluster: Cluster, *, call_timeout: float = CALL_TIMEOUT) -> Iterator[VCenter]:
+    """A logged-in vCenter."""
+    login = login_of(cluster)
     client = VCenter(login, call_timeout=call_timeout)
     try:
         yield client
