@@ -145,7 +145,10 @@ class Fleet:
 
         def open_one(member: Member) -> None:
             transport = self._open(member.worker)
-            member.session = WorkerSession(transport, self.plan.run, base=member.worker.work_dir)
+            worker = member.worker
+            member.session = WorkerSession(
+                transport, self.plan.run, base=worker.work_dir, fio=worker.fio
+            )
 
         outcome = gather(
             "connect",

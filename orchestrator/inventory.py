@@ -99,7 +99,7 @@ class Jump(_Model):
     """A host on the way to a worker."""
 
     host: str
-    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    port: Annotated[int | None, Field(ge=1, le=65535)] = None
     user: str | None = None
     key: str | None = None
     passphrase: SecretRef | None = None
@@ -136,7 +136,6 @@ class WorkerDefaults(_Model):
         Jump | tuple[Jump, ...] | None, Field(description="one, or several in the order travelled")
     ] = None
     sudo: Annotated[bool | None, Field(description="run fio through sudo -n")] = None
-    sudo_password: SecretRef | None = None
     targets: Annotated[tuple[Target, ...] | None, Field(min_length=1)] = None
     group: Name | None = None
     host_label: Annotated[str | None, Field(description="the host that the worker is on")] = None
@@ -191,14 +190,13 @@ class Worker(_Model):
 
     name: Name
     host: str
-    port: int = 22
+    port: Annotated[int | None, Field(description="None: as ssh's config says, else 22")] = None
     user: str | None = None
     key: str | None = None
     passphrase: SecretRef | None = None
     password: SecretRef | None = None
     jump: tuple[Jump, ...] = ()
     sudo: bool = False
-    sudo_password: SecretRef | None = None
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     group: Name = "all"
     host_label: str | None = None
@@ -310,7 +308,7 @@ def _twice(workers: Sequence[Worker], file: str) -> Iterator[Problem]:
     counts = Counter(worker.name for worker in workers)
     for name in sorted(name for name, count in counts.items() if count > 1):
         yield Problem(file, None, "workers", f"worker {name} is there twice")
-    owners: dict[tuple[str, int, str], str] = {}
+    owners: dict[tuple[str, int | None, str], str] = {}
     for worker in workers:
         for target in worker.targets:
             key = (worker.host, worker.port, _identity(target))

@@ -140,7 +140,6 @@ def test_a_resolved_inventory_reads_back_and_holds_no_secret():
     entry = {
         "name": "w",
         "password": "env:PW",
-        "sudo_password": "file:/etc/hcio/pw",
         "jump": {"host": "gw", "password": "prompt"},
         "targets": [{"serial": "a", "allow": ["filesystem"]}, {"file": "/x", "size": "1g"}],
     }
@@ -149,7 +148,7 @@ def test_a_resolved_inventory_reads_back_and_holds_no_secret():
     assert '"password":"env:PW"' in inventory.model_dump_json()
 
 
-@pytest.mark.parametrize("field", ["password", "passphrase", "sudo_password"])
+@pytest.mark.parametrize("field", ["password", "passphrase"])
 def test_a_literal_secret_is_refused_without_showing_it(field):
     """Whoever writes a password where a reference belongs does not find it in the error."""
     with pytest.raises(ValidationError) as caught:

@@ -20,6 +20,7 @@ umask 077
 # A non-interactive login of an ordinary user often lacks the sbin folders, where blkid lives.
 PATH=$PATH:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin
 PROTOCOL=1
+FIO=${HCIO_FIO:-fio} # the inventory may name another one by its path
 STEP_US=50000 # /proc/uptime counts in 10 ms; less than this is not a clock step
 
 VERB=${1-}
@@ -334,8 +335,8 @@ stage_close() {
     kv kept "${kept:-0}"
 }
 stage_check() { # fio's own word on every new job file
-    has fio || fail fio "no fio on this worker's PATH ($PATH)"
-    engines=$(fio --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')
+    has "$FIO" || fail fio "no $FIO on this worker (PATH is $PATH)"
+    engines=$("$FIO" --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')
     while IFS= read -r name; do stage_judge "$HOME_DIR/$name"; done <"$stream.new"
     printf '@section \n'
     kv engines "$engines"
@@ -350,7 +351,7 @@ stage_judge() { # FOLDER
     kv missing_engines "${missing# }"
     # A call for each: fio carries one file's [global] section over into the next.
     ok=1
-    said=$(cd "$1/out" && fio --parse-only ../job.fio 2>&1 </dev/null) || ok=0
+    said=$(cd "$1/out" && "$FIO" --parse-only ../job.fio 2>&1 </dev/null) || ok=0
     kv parses $ok
     printf '%s' "$said" | text said
 }
@@ -511,8 +512,8 @@ start_case() { # becomes fio, or waits for it
     printf '%s %s\n' "$N" "$SECS" >&3
     printf 'started=%s\n' "$SECS" >&4
     set -- --output=fio.json --output-format=json+ --eta=always --eta-newline=1 ../job.fio
-    [ -n "$raised" ] || exec fio "$@" 3>&- 4>&- 5>&-
-    fio "$@" 3>&- 4>&- 5>&- &
+    [ -n "$raised" ] || exec "$FIO" "$@" 3>&- 4>&- 5>&-
+    "$FIO" "$@" 3>&- 4>&- 5>&- &
     echo $! >"$DIR/fio"
     wait $!
     exit $?
@@ -815,10 +816,10 @@ verb_facts() { # [file:PATH | device:PATH]...
     kv cpus "$(grep -c '^processor' /proc/cpuinfo)"
     kv memory "$(awk '/^MemTotal:/ { printf "%.0f", $2 * 1024 }' /proc/meminfo)"
     kv memory_available "$(awk '/^MemAvailable:/ { printf "%.0f", $2 * 1024 }' /proc/meminfo)"
-    kv fio_path "$(command -v fio)"
-    ! has fio || {
-        kv fio_version "$(fio --version 2>/dev/null </dev/null)"
-        kv engines "$(fio --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')"
+    kv fio_path "$(command -v "$FIO")"
+    ! has "$FIO" || {
+        kv fio_version "$("$FIO" --version 2>/dev/null </dev/null)"
+        kv engines "$("$FIO" --enghelp 2>/dev/null </dev/null | sed 1d | tr -d '\t ' | tr '\n' ' ')"
     }
     for _tool in setsid sha256sum lsblk blkid wipefs fallocate; do kv "has_$_tool" "$(yesno has $_tool)"; done
     facts_base

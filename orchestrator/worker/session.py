@@ -40,10 +40,14 @@ class WorkerSession:
     `timeout` is always the command's own deadline in seconds.
     """
 
-    def __init__(self, transport: Transport, run: str, *, base: str = DEFAULT_BASE) -> None:
+    def __init__(
+        self, transport: Transport, run: str, *, base: str = DEFAULT_BASE, fio: str = "fio"
+    ) -> None:
+        """`fio` is the program there: a name on the PATH, or a path."""
         self.transport = transport
         self.run = run
         self.base = base
+        self._shell = ("sh",) if fio == "fio" else ("env", f"HCIO_FIO={fio}", "sh")
 
     @property
     def host(self) -> str:
@@ -167,14 +171,14 @@ class WorkerSession:
     def _staged(self, verb: str, *arguments: str, timeout: float) -> Reply:
         program = f"{self.base}/{self.run}/program.sh"
         command = Command.of(
-            verb, "sh", program, verb, self.base, self.run, *arguments, repeatable=True
+            verb, *self._shell, program, verb, self.base, self.run, *arguments, repeatable=True
         )
         return self._reply(verb, self.transport.run(command, timeout=timeout))
 
     def _unstaged(self, verb: str, *arguments: str, timeout: float) -> Reply:
         """The program comes on stdin: its last line runs it, so half a program does nothing."""
         command = Command.of(
-            verb, "sh", "-s", verb, self.base, self.run, *arguments, repeatable=True
+            verb, *self._shell, "-s", verb, self.base, self.run, *arguments, repeatable=True
         )
         return self._reply(verb, self.transport.run(command, timeout=timeout, stdin=read_program()))
 
