@@ -73,7 +73,8 @@ def _reacher(state: DeploymentState) -> Callable[[Worker], None]:
     """What reaches a probe by SSH, with its pinned key, and has it run nothing."""
     ssh = Ssh(known_hosts=str(state.known_hosts), policy="strict", config=None, agent=False)
 
-    def reach(worker: Worker) -> None:
+    def reach(probe: Worker) -> None:
+        worker = probe.model_copy(update={"sudo": False})  # the network is asked, not the image
         opener = Opener(
             Inventory(workers=(worker,), ssh=ssh),
             local=False,
