@@ -112,7 +112,7 @@ def test_allowances_are_those_that_the_worker_knows():
     [
         ("gw", {"host": "gw"}),
         ("me@gw:2222", {"host": "gw", "user": "me", "port": 2222}),
-        ("[fe80::1]:22", {"host": "fe80::1"}),
+        ("[fe80::1]:22", {"host": "fe80::1", "port": 22}),
     ],
 )
 def test_jump_hosts_in_short(text, jump):
