@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from orchestrator.analysis import merge_files
-from orchestrator.compare import Observation, Rules, Side, compare
+from orchestrator.compare import Side, compare
+from orchestrator.contrast import Observation, Rules
 from orchestrator.results import CaseResult
 from orchestrator.statistics import series_change
 

@@ -18,7 +18,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from orchestrator.compare import Comparison, Row
+from orchestrator.compare import Comparison
+from orchestrator.contrast import Row
 from orchestrator.errors import (
     EXIT_GOOD,
     EXIT_NO,

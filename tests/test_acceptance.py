@@ -21,7 +21,8 @@ from orchestrator.acceptance import (
     parse_rules,
 )
 from orchestrator.cli.main import run_cli
-from orchestrator.compare import Observation, Rules, Side, compare
+from orchestrator.compare import Side, compare
+from orchestrator.contrast import Observation, Rules
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.report.acceptance import findings_document, render_findings
 from orchestrator.results import (

@@ -10,16 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.compare import (
-    CaseComparison,
-    Comparison,
-    Observation,
-    Row,
-    Rules,
-    Side,
-    compare,
-    exit_code,
-)
+from orchestrator.compare import CaseComparison, Comparison, Side, compare, exit_code
+from orchestrator.contrast import Observation, Row, Rules
 from orchestrator.metrics import METRICS, parse_metric
 from orchestrator.report.compare import (
     comparisons_document,

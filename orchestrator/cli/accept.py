@@ -14,7 +14,8 @@ from orchestrator.acceptance import (
     parse_rules,
 )
 from orchestrator.cli.sides import load_run, load_side, runs_option
-from orchestrator.compare import Rules, compare
+from orchestrator.compare import compare
+from orchestrator.contrast import Rules
 from orchestrator.errors import ConfigError
 from orchestrator.report.acceptance import findings_document, render_findings
 

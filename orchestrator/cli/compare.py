@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.sides import load_side, runs_option
-from orchestrator.compare import Rules, compare, exit_code
+from orchestrator.compare import compare, exit_code
+from orchestrator.contrast import Rules
 from orchestrator.metrics import METRICS, parse_metric
 from orchestrator.report.compare import comparisons_document, render_comparisons, render_markdown
 from orchestrator.statistics import BETWEEN_RUNS, CONFIDENCE

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.catalog import parse_document
-from orchestrator.compare import Observation, Side
+from orchestrator.compare import Side
 from orchestrator.conditions import case_conditions, run_conditions
+from orchestrator.contrast import Observation
 from orchestrator.errors import ConfigError, IncompatibleResults
 from orchestrator.repeats import group_repeats, split_repeat
 from orchestrator.results import RunResult, read_result

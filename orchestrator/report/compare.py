@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.compare import CaseComparison, Comparison, Difference, Row, exit_code
+from orchestrator.compare import CaseComparison, Comparison, Difference, exit_code
+from orchestrator.contrast import Row
 from orchestrator.metrics import Unit, show_value
 
 _HEAD: Final = ("metric", "baseline", "candidate", "change", "interval", "verdict")
