@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from orchestrator.clearcache import (
-    CACHE_RESTORED,
-    CACHE_SAVED,
-    Pace,
     clear_by_command,
+    clear_cache,
     clear_osa,
     drop_guest_caches,
     nothing_to_clear,
@@ -23,6 +21,7 @@ from orchestrator.clearcache import (
     unrestored_settings,
 )
 from orchestrator.errors import AuthenticationFailed, ConnectionLost
+from orchestrator.osacache import CACHE_RESTORED, CACHE_SAVED, Pace
 from orchestrator.store import Event
 from orchestrator.transport.base import Command
 from orchestrator.transport.fake import FakeTransport, Reply
@@ -310,6 +309,28 @@ def test_guest_caches_are_dropped_on_every_worker() -> None:
     worker.expect("drop_caches", Reply())
     assert drop_guest_caches({"w1": worker}).done is True
     worker.verify()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "command", "hosts", "done", "said"),
+    [
+        ("esa", None, True, None, "nothing to clear"),
+        (None, None, True, False, "clear_cache.command"),
+        ("osa", None, False, False, "clear_cache.hosts"),
+        ("osa", None, True, True, "write buffers drained"),
+        ("osa", "true", True, True, "by the command: true"),
+        ("esa", "true", True, True, "by the command: true"),
+        (None, "true", True, True, "by the command: true"),
+    ],
+)
+def test_each_storage_is_cleared_in_its_own_way(
+    esxi: Esxi, architecture: Any, command: str | None, hosts: bool, done: bool | None, said: str
+) -> None:
+    """A user's command goes first; vSAN knows its own way; what nobody knows is a failure."""
+    openers = {"esx1": esxi.open} if hosts else {}
+    cleared = clear_cache(architecture, openers, Book(), command=command, pace=Clock().pace())
+    assert cleared.done is done
+    assert said in cleared.why
 
 
 def test_esa_says_that_there_is_nothing_to_clear() -> None:

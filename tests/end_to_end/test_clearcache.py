@@ -16,15 +16,12 @@ from typing import Any
 import pytest
 
 from orchestrator.clearcache import (
-    CACHE_RESTORED,
-    CACHE_SAVED,
-    Opener,
-    Pace,
     clear_osa,
     restore_hosts,
     unrestored_settings,
 )
 from orchestrator.lsom import DRAIN_SETTINGS
+from orchestrator.osacache import CACHE_RESTORED, CACHE_SAVED, Opener, Pace
 from orchestrator.store import RunFolder, RunStore
 from orchestrator.transport.base import Transport
 from orchestrator.transport.ssh import SshSettings, open_ssh
