@@ -16,6 +16,7 @@ system-demo:
 
 system-test:
 	@sh scripts/setup-system fio sshd
+	@sh scripts/setup-vcsim >/dev/null
 
 demo: setup system-demo
 	.venv/bin/hcio run $(SUITE) --local
