@@ -37,7 +37,9 @@ _TOKENS = (b"nan", b"-1", b"1e999", b"{", b"}", b'"', b"null", b"[]", b"9" * 25,
 _NUMBER = re.compile(rb"(?<=: )-?\d+(?:\.\d+)?")
 #: C's own words for what isn't a number.
 _NOT_FINITE = re.compile(r"(?<=: )-?(?:nan|inf)\b")
-_FIGURES = ("read.iops", "write.iops", "read.bytes_per_s", "write.bytes_per_s")
+#: A rate that a document doesn't have counts as 0; a mean that it lacks can't be held against it.
+_ABSENT = dict.fromkeys(("read.iops", "write.iops", "read.bytes_per_s", "write.bytes_per_s"), 0.0)
+_FIGURES = tuple(_ABSENT)
 
 
 class Tally(Struct):
@@ -172,7 +174,25 @@ def _plain_sum(document: dict[str, Any]) -> dict[str, float] | None:
                 if isinstance(value, int | float) and math.isfinite(value):
                     key = f"{name}.{ours}"
                     sums[key] = sums.get(key, 0.0) + value
-    return sums
+    return sums | dict(_plain_means(jobs))
+
+
+def _plain_means(jobs: Sequence[Any]) -> Iterator[tuple[str, float]]:
+    """`read.lat` and the like: means weighted by their counts, over all jobs that have them."""
+    for name, kind in (("read", "lat"), ("read", "clat"), ("write", "lat"), ("write", "clat")):
+        parts = [job.get(name) for job in jobs if isinstance(job, dict)]
+        found = [part.get(f"{kind}_ns") for part in parts if isinstance(part, dict)]
+        known = [pair for one in found if isinstance(one, dict) for pair in _sampled(one)]
+        count = math.fsum(n for n, _ in known)
+        if count > 0:
+            yield f"{name}.{kind}", math.fsum(n * mean for n, mean in known) / count
+
+
+def _sampled(latency: dict[str, Any]) -> Iterator[tuple[float, float]]:
+    count, mean = latency.get("N"), latency.get("mean")
+    if isinstance(count, int | float) and isinstance(mean, int | float):
+        if abs(count) < 1e18 and abs(mean) < 1e18:
+            yield float(count), float(mean)
 
 
 # -- one mutant ------------------------------------------------------------------------------------
@@ -209,6 +229,7 @@ def _judge_figures(
 ) -> None:
     ours = {figure: parse_metric(figure).value(case.total) for figure in _FIGURES}
     known = {figure: value for figure, value in ours.items() if value is not None}
+    known |= dict(_our_means(case))
     for text in _impossible(case):
         tally.failures.append(f"{name}: {text}")
         return
@@ -222,9 +243,20 @@ def _judge_figures(
         tally.failures.append(f"{name}: {known} is neither the original's nor what the mutant says")
 
 
+def _our_means(case: CaseResult) -> Iterator[tuple[str, float]]:
+    """The means that cover every I/O of their kind, named as the plain reader's."""
+    total = case.total
+    for name, direction in (("read", total.read), ("write", total.write)) if total else ():
+        latency = direction.latency_ns if direction else None
+        if latency is not None and latency.mean is not None and latency.note is None:
+            yield f"{name}.{latency.kind}", latency.mean
+
+
 def _agree(known: dict[str, float], other: dict[str, float]) -> bool:
     return all(
-        math.isclose(value, other.get(figure, 0.0), rel_tol=1e-6, abs_tol=1e-6)
+        math.isclose(
+            value, other.get(figure, _ABSENT.get(figure, value)), rel_tol=1e-6, abs_tol=1e-6
+        )
         for figure, value in known.items()
     )
 
