@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import jinja2
@@ -50,18 +51,11 @@ class TemplateSource:
 
 def render_text(template: TemplateSource, variables: Mapping[str, Any]) -> str:
     """Render a template. TemplateError names every unknown variable, and those not used."""
-    environment = ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     try:
-        used = meta.find_undeclared_variables(environment.parse(template.text))
+        compiled, used = _compiled(template)
         unknown = sorted(used - set(variables))
         if not unknown:
-            return environment.from_string(template.text).render(variables)
+            return compiled.render(variables)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(
             f"template {template.name}, line {error.lineno}: {error.message}"
@@ -74,6 +68,21 @@ def render_text(template: TemplateSource, variables: Mapping[str, Any]) -> str:
         means=f"given and not used: {', '.join(unused)}" if unused else "",
         next_step="correct the names in the template; nothing has been sent to a worker",
     )
+
+
+@lru_cache(maxsize=16)
+def _compiled(template: TemplateSource) -> tuple[jinja2.Template, frozenset[str]]:
+    """The template and the names that it uses. Kept: a fleet renders one text for every worker,
+    and compiling takes many times longer than rendering."""
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    used = meta.find_undeclared_variables(environment.parse(template.text))
+    return environment.from_string(template.text), frozenset(used)
 
 
 def render_job(

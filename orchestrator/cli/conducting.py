@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -26,37 +25,6 @@ from orchestrator.report.text import render_text
 from orchestrator.results import CaseResult, RunResult, write_result
 from orchestrator.runner import Conductor, Interrupted, Mode
 from orchestrator.store import RunFolder
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def runs_option(function: F) -> F:
-    """`--runs DIR`."""
-    option = click.option(
-        "--runs",
-        type=click.Path(path_type=Path),
-        default=Path("runs"),
-        envvar="HCIO_RUNS",
-        show_default=True,
-        help="Where runs are kept (HCIO_RUNS).",
-    )
-    return option(function)
-
-
-def options_of_a_walk(function: F) -> F:
-    """`--poll` and `--forks`."""
-    function = click.option(
-        "--forks",
-        type=click.IntRange(1, 1024),
-        default=AT_ONCE,
-        show_default=True,
-        help="Workers spoken to at the same time.",
-    )(function)
-    return click.option(
-        "--poll",
-        type=click.FloatRange(0.1, 3600),
-        help="Seconds between two looks at the workers.",
-    )(function)
 
 
 def read_plan(folder: RunFolder) -> Plan:

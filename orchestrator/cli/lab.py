@@ -25,8 +25,6 @@ from orchestrator.trial import Lab
 #: up a run, but whoever checks wants to know now.
 RUN_PATIENCE_S = 30.0
 CHECK_PATIENCE_S = 3.0
-#: A scratch file's default size: enough to be more than a drive's fastest cache in a smoke test.
-SCRATCH_BYTES = 256 * 2**20
 
 
 def make_lab(report: Report, poll_s: float | None = None) -> Lab:

@@ -14,17 +14,17 @@ import click
 
 from orchestrator import __version__
 from orchestrator.catalog import Catalog, dump_yaml, load_inventory
-from orchestrator.cli.conducting import conduct, options_of_a_walk, runs_option
-from orchestrator.cli.lab import SCRATCH_BYTES
+from orchestrator.cli.options import options_of_a_walk, runs_option
 from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Target, Worker
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE
 from orchestrator.plan import Plan, build_plan
 from orchestrator.report.dryrun import dryrun_document, render_dryrun
-from orchestrator.runner import Mode
-from orchestrator.store import RunStore
 from orchestrator.suites import expand_suite, override_suite, parse_overrides
 from orchestrator.units import parse_size
+
+#: A scratch file's default size: enough to be more than a drive's fastest cache in a smoke test.
+SCRATCH_BYTES = 256 * 2**20
 
 
 @click.command("run")
@@ -82,6 +82,11 @@ def run_command(
         text = dryrun_document(plan) if as_json else render_dryrun(plan, every_worker=all_workers)
         click.echo(text, nl=False)
         return EXIT_GOOD
+    # The walk brings SSH and the numbers with it, which a dry run doesn't need.
+    from orchestrator.cli.conducting import conduct
+    from orchestrator.runner import Mode
+    from orchestrator.store import RunStore
+
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
     click.echo(f"run {plan.run}: {folder.path}", err=True)
     mode = Mode(detach=detach, keep=keep)

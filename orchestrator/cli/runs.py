@@ -15,11 +15,10 @@ from orchestrator.cli.conducting import (
     conduct,
     exit_code,
     open_fleet,
-    options_of_a_walk,
     read_plan,
-    runs_option,
 )
 from orchestrator.cli.display import open_display
+from orchestrator.cli.options import options_of_a_walk, runs_option
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
 from orchestrator.plan import Plan, assignments
