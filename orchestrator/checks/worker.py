@@ -1,0 +1,187 @@
+"""Worker checks: each sees one worker's parsed output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from orchestrator.checks.base import SHOWN, WorkerCheck, WorkerSubject, safely
+from orchestrator.consistency import contradictions
+from orchestrator.results import Level, Reason
+
+
+def check_worker(subject: WorkerSubject, checks: Iterable[WorkerCheck] = ()) -> list[Reason]:
+    """Run the worker checks (or those given) on one worker."""
+    chosen = tuple(checks) or WORKER_CHECKS
+    return [r for check in chosen for r in safely(check, subject, subject.worker)]
+
+
+def check_runtime(subject: WorkerSubject) -> Iterator[Reason]:
+    """The measured time reaches the asked time."""
+    asked = subject.expected.runtime_s
+    share = subject.expected.thresholds.runtime_share
+    if not asked:
+        return
+    for job in subject.output.jobs:
+        ran = job.runtime_ms
+        if ran is not None and ran < asked * 1000 * share:
+            yield Reason(
+                code="short-run",
+                text=f"job {job.key!r} ran {ran / 1000:.3g} s of the {asked:g} s asked",
+                worker=subject.worker,
+                level="invalid",
+                threshold=f"at least {share:.0%} of the asked runtime",
+                evidence=f"runtime {ran:g} ms",
+                next_step="set time_based, or a size that lasts; see fio's text for an early end",
+            )
+
+
+def check_equal_runtimes(subject: WorkerSubject) -> Iterator[Reason]:
+    """The jobs of a worker ran for the same time, so that their rates may be added."""
+    runs = {job.key: ran for job in subject.output.jobs if (ran := job.runtime_ms)}
+    share = subject.expected.thresholds.equal_runtimes
+    if runs and min(runs.values()) < share * max(runs.values()):
+        short, long = min(runs, key=runs.__getitem__), max(runs, key=runs.__getitem__)
+        yield Reason(
+            code="unequal-runtimes",
+            text=f"job {short!r} ran {runs[short] / 1000:.3g} s, job {long!r} "
+            f"{runs[long] / 1000:.3g} s: their rates did not stand side by side all the time",
+            worker=subject.worker,
+            threshold=f"shortest at least {share:.0%} of the longest",
+            next_step="give all jobs of a case the same runtime",
+        )
+
+
+def check_sampled_mean(subject: WorkerSubject) -> Iterator[Reason]:
+    """fio's total over runtime and its mean of samples agree."""
+    limit = subject.expected.thresholds.sampled_difference
+    for job in subject.output.jobs:
+        for name, direction in job.directions().items():
+            total, mean = direction.iops, direction.iops_mean
+            if not total or not mean or (direction.iops_samples or 2) < 2:
+                continue
+            if abs(mean - total) > limit * total:
+                yield Reason(
+                    code="sampled-mean-differs",
+                    text=f"job {job.key!r}: {name} IOPS is {total:.0f} as total over runtime, "
+                    f"{mean:.0f} as mean of samples; the first is used",
+                    worker=subject.worker,
+                    threshold=f"at most {limit:.0%} apart",
+                    next_step="jobs that ended at different times, or a rate that was not steady: "
+                    "report jobs apart (group_reporting=0) and look at the series",
+                )
+
+
+def check_latency_target(subject: WorkerSubject) -> Iterator[Reason]:
+    """fio (3.33 at least) multiplies latency_target by 1000 for all but the first of numjobs."""
+    targets: dict[str, set[int]] = {}
+    for job in subject.output.jobs:
+        asked = job.options.get("latency_target")
+        if asked and job.latency_target_ns:
+            targets.setdefault(asked, set()).add(job.latency_target_ns)
+    for asked, found in targets.items():
+        if max(found) >= 1000 * min(found):
+            yield Reason(
+                code="latency-target-bug",
+                text=f"latency_target={asked} was taken as {_shown_ns(found)}: a bug of fio "
+                "multiplies it by 1000 for all but the first job of numjobs",
+                worker=subject.worker,
+                level="invalid",
+                evidence=f"latency_target in ns: {sorted(found)}",
+                next_step="use numjobs=1 and one job section for each job",
+            )
+
+
+def check_any_io(subject: WorkerSubject) -> Iterator[Reason]:
+    """Something was measured at all."""
+    sides = [d for job in subject.output.jobs for d in job.directions().values()]
+    if sides and all(direction.ios == 0 for direction in sides):
+        yield Reason(
+            code="no-io",
+            text="not one I/O was done",
+            worker=subject.worker,
+            level="invalid",
+            next_step="look at fio's text and at the target's size",
+        )
+
+
+#: Notes of the parser: level and next step, by code. Others are plain notes.
+_NOTES: dict[str, tuple[Level, str]] = {
+    "impossible-latency": (
+        "unknown",
+        "IOPS stands; switch off gtod_reduce and disable_lat, or use a newer fio",
+    ),
+    "bins-unreadable": ("unknown", "keep the raw output and report it; percentiles leave it out"),
+    "coarse-units": ("note", "use fio 3.2 or newer for ns and bytes"),
+    "not-finite": ("note", "secondary figures only; they are null in the result"),
+}
+
+
+def check_notes(subject: WorkerSubject) -> Iterator[Reason]:
+    """What the parser noticed about the output, and mixed groups."""
+    for note in subject.output.notes:
+        level, step = _NOTES.get(note.code, ("note", ""))
+        yield Reason(
+            code=note.code,
+            text=note.text,
+            worker=subject.worker,
+            level=level,
+            next_step=step or None,
+        )
+    said = len(subject.output.text_before) + len(subject.output.text_after)
+    if said:
+        yield Reason(
+            code="text-around",
+            text=f"{said} line{'s' if said > 1 else ''} of text around the JSON",
+            worker=subject.worker,
+            level="note",
+            evidence=(*subject.output.text_before, *subject.output.text_after)[0],
+            next_step="kept under the worker's text",
+        )
+    if subject.output.documents > 1:
+        yield Reason(
+            code="several-documents",
+            text=f"{subject.output.documents} cumulative documents; the last one counts",
+            worker=subject.worker,
+            level="note",
+        )
+    for job in subject.output.jobs:
+        if job.mixed_group:
+            yield Reason(
+                code="mixed-group",
+                text=f"job {job.key!r} is a group of different jobs; the options beside it are "
+                "those of the last one only",
+                worker=subject.worker,
+                level="note",
+                next_step="take block size and pattern from the job file that was run",
+            )
+
+
+def check_consistency(subject: WorkerSubject) -> Iterator[Reason]:
+    """fio's figures don't contradict each other: one that does is damaged."""
+    for job in subject.output.jobs:
+        found = list(contradictions(job))
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            yield Reason(
+                code="figures-disagree",
+                text=f"{found[0]}{more}",
+                worker=subject.worker,
+                level="invalid",
+                evidence="; ".join(found)[:SHOWN],
+                next_step="the output is damaged, or this fio counts otherwise: look at it",
+            )
+
+
+WORKER_CHECKS: tuple[WorkerCheck, ...] = (
+    check_runtime,
+    check_equal_runtimes,
+    check_sampled_mean,
+    check_latency_target,
+    check_any_io,
+    check_consistency,
+    check_notes,
+)
+
+
+def _shown_ns(values: Iterable[int]) -> str:
+    return " and ".join(f"{value / 1e6:g} ms" for value in sorted(values))
