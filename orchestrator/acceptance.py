@@ -28,10 +28,11 @@ from orchestrator.errors import (
     InputError,
     Problem,
 )
+from orchestrator.gate import CONFIDENCE
 from orchestrator.metrics import Metric, parse_metric, show_value
 from orchestrator.results import CaseResult
 from orchestrator.search import Objective
-from orchestrator.statistics import CONFIDENCE, LEAST_RUNS, summarize
+from orchestrator.statistics import LEAST_RUNS, summarize
 from orchestrator.units import parse_byte_rate, parse_count, parse_latency
 
 Operator = Literal[">=", "<=", ">", "<"]

@@ -13,11 +13,11 @@ from typing import Final, Literal
 import numpy as np
 from msgspec import Struct
 
+from orchestrator.gate import CONFIDENCE
 from orchestrator.metrics import METRICS, Metric, show_value
 from orchestrator.results import CaseResult
 from orchestrator.statistics import (
     BETWEEN_RUNS,
-    CONFIDENCE,
     Change,
     any_change,
     rank_change,

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from orchestrator.gate import CONFIDENCE
 from orchestrator.metrics import METRICS, Metric, parse_metric
 from orchestrator.repeats import group_repeats, split_repeat
 from orchestrator.results import CaseResult
-from orchestrator.statistics import CONFIDENCE, GateDecision, Summary, decide, summarize
+from orchestrator.statistics import GateDecision, Summary, decide, summarize
 from orchestrator.suites import Repeats
 
 

@@ -17,10 +17,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from orchestrator.gate import CONFIDENCE, Gate
+
 Numbers = Sequence[float]
 Floats = NDArray[np.float64]
 
-CONFIDENCE = 0.95
 #: Below these many runs a side no change is judged; ranks of 3 + 3 can't reach 5 %.
 LEAST_RUNS, LEAST_RUNS_FOR_RANKS = 3, 4
 #: Seconds (or other equal windows) that one run must have to be compared on its own.
@@ -74,19 +75,6 @@ def _t_chance(t: float, df: float) -> float:
     from scipy.special import stdtr
 
     return 2 * float(stdtr(df, -abs(t)))
-
-
-class Gate(Struct, frozen=True):
-    """Repeat until the interval's half width is at most `within` of the mean.
-
-    Looking after every repeat makes stopping a little too early a little too likely; `least`
-    keeps that small.
-    """
-
-    within: float
-    least: int = 3
-    most: int = 10
-    confidence: float = CONFIDENCE
 
 
 class GateDecision(Struct, frozen=True):

@@ -26,11 +26,11 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from orchestrator.errors import InputError, Problem
+from orchestrator.gate import Gate
 from orchestrator.problems import nearest, or_text, problems_of
 from orchestrator.profiles import Profile, override_profile
 from orchestrator.repeats import repeat_id
 from orchestrator.shapes import Name
-from orchestrator.statistics import Gate
 from orchestrator.units import (
     Duration,
     Percent,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from orchestrator.gate import Gate
 from orchestrator.statistics import (
-    Gate,
     any_change,
     assignments,
     block_mean,

@@ -10,9 +10,10 @@ import click
 from orchestrator.cli.sides import load_side, runs_option
 from orchestrator.compare import compare, exit_code
 from orchestrator.contrast import Rules
+from orchestrator.gate import CONFIDENCE
 from orchestrator.metrics import METRICS, parse_metric
 from orchestrator.report.compare import comparisons_document, render_comparisons, render_markdown
-from orchestrator.statistics import BETWEEN_RUNS, CONFIDENCE
+from orchestrator.statistics import BETWEEN_RUNS
 
 
 class Share(click.ParamType[float]):
