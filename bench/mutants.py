@@ -190,9 +190,10 @@ def _plain_means(jobs: Sequence[Any]) -> Iterator[tuple[str, float]]:
 
 def _sampled(latency: dict[str, Any]) -> Iterator[tuple[float, float]]:
     count, mean = latency.get("N"), latency.get("mean")
-    if isinstance(count, int | float) and isinstance(mean, int | float):
-        if abs(count) < 1e18 and abs(mean) < 1e18:
-            yield float(count), float(mean)
+    if not isinstance(count, int | float) or not isinstance(mean, int | float):
+        return
+    if abs(count) < 1e18 and abs(mean) < 1e18:
+        yield float(count), float(mean)
 
 
 # -- one mutant ------------------------------------------------------------------------------------
