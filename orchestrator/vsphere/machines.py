@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from orchestrator.vsphere import devices
@@ -16,8 +16,15 @@ def setting_path(key: str) -> str:
     return f'config.extraConfig["{key}"]'
 
 
-#: What is read of every VM to find ours.
-MARK_PATHS: Final = ("name", setting_path(MARK))
+#: The whole list, for a vCenter that doesn't know the path of a single entry.
+ALL_SETTINGS: Final = "config.extraConfig"
+
+
+def setting_paths(keys: Sequence[str], *, single: bool) -> list[str]:
+    """The paths that hold these entries: each by itself, or the one list."""
+    return [setting_path(key) for key in keys] if single else [ALL_SETTINGS]
+
+
 GUEST_PATHS: Final = ("guest.toolsRunningStatus", "guest.ipAddress", "guest.net")
 #: What is read of those that are ours.
 MACHINE_PATHS: Final = (
@@ -32,7 +39,6 @@ MACHINE_PATHS: Final = (
     "runtime.host",
     "snapshot.currentSnapshot",
     *GUEST_PATHS,
-    *(setting_path(key) for key in SETTINGS),
 )
 
 _POWER: Final[Mapping[str, Power]] = {
@@ -72,6 +78,9 @@ def parse_mark(text: str) -> Mark | None:
 def setting(found: Found, key: str) -> str | None:
     """The text of an extraConfig entry; None where there is none, or an empty one."""
     value = found.get(setting_path(key))
+    if value is None:
+        entries = found.get(ALL_SETTINGS) or ()
+        value = next((entry for entry in entries if entry.key == key), None)
     text = getattr(value, "value", value)
     return str(text) if text else None
 
@@ -95,7 +104,7 @@ def guest_of(props: Mapping[str, Any]) -> Guest:
 
 
 def machine_of(found: Found) -> Machine:
-    """The record of a VM that was read with MACHINE_PATHS."""
+    """The record of a VM that was read with MACHINE_PATHS and the paths of SETTINGS."""
     settings = {key: text for key in SETTINGS if (text := setting(found, key)) is not None}
     hardware = list(found.get("config.hardware.device") or ())
     host, parent = found.get("runtime.host"), found.get("parent")

@@ -12,6 +12,8 @@ from pyVmomi import pbm, vim
 from orchestrator.errors import NotFoundInVCenter, TaskFailed
 from orchestrator.vsphere import devices, finding, library, ovf
 from orchestrator.vsphere.base import (
+    MARK,
+    SETTINGS,
     About,
     Change,
     CloneOrder,
@@ -24,9 +26,10 @@ from orchestrator.vsphere.collector import Found, finish, machine_steps, read, w
 from orchestrator.vsphere.machines import (
     GUEST_PATHS,
     MACHINE_PATHS,
-    MARK_PATHS,
     guest_of,
     machine_of,
+    setting,
+    setting_paths,
 )
 from orchestrator.vsphere.session import CALL_TIMEOUT, Login, Session
 
@@ -51,6 +54,7 @@ class VCenter:
         self.session = Session(login, call_timeout=call_timeout)
         self._monotonic = monotonic
         self._profile_manager: str | None = None
+        self._single_settings = True
 
     @property
     def host(self) -> str:
@@ -82,29 +86,48 @@ class VCenter:
 
     def machines(self, site: Site, *, policies: bool) -> list[Machine]:
         step = "listing the VMs"
-        found = self._all_machines(site, MARK_PATHS, step)
-        marked = [item.obj for item in found if item.get(MARK_PATHS[1]) is not None]
-        if not marked:
-            return []
-        full = read(self.session, step, marked, {vim.VirtualMachine: MACHINE_PATHS})
-        machines = [machine for item in full if (machine := machine_of(item)).mark is not None]
-        if policies:
+        root = self._vm_folder(site, step)
+        found = self._with_settings(step, [root], ["name"], [MARK], machine_steps())
+        marked = [item.obj for item in found if setting(item, MARK) is not None]
+        machines = [m for m in self._read_machines(step, marked) if m.mark is not None]
+        if policies and machines:
             machines = self._with_policies(machines)
         return sorted(machines, key=lambda machine: (machine.name, machine.ref))
 
-    def _all_machines(self, site: Site, paths: Sequence[str], step: str) -> list[Found]:
-        roots = [vim.Datacenter(site.datacenter, self.session.stub)]
-        folder = read(self.session, step, roots, {vim.Datacenter: ["vmFolder"]})[0].get("vmFolder")
-        return read(self.session, step, [folder], {vim.VirtualMachine: paths}, machine_steps())
+    def _vm_folder(self, site: Site, step: str) -> Any:
+        center = vim.Datacenter(site.datacenter, self.session.stub)
+        return read(self.session, step, [center], {vim.Datacenter: ["vmFolder"]})[0].get("vmFolder")
+
+    def _read_machines(self, step: str, objects: Sequence[Any]) -> list[Machine]:
+        if not objects:
+            return []
+        found = self._with_settings(step, objects, MACHINE_PATHS, SETTINGS, ())
+        return [machine_of(item) for item in found]
+
+    def _with_settings(
+        self,
+        step: str,
+        roots: Sequence[Any],
+        paths: Sequence[str],
+        keys: Sequence[str],
+        steps: Sequence[Any],
+    ) -> list[Found]:
+        """Read VMs and single settings of theirs; a vCenter that can't name one gives them all."""
+        wanted = [*paths, *setting_paths(keys, single=self._single_settings)]
+        try:
+            return read(self.session, step, roots, {vim.VirtualMachine: wanted}, steps)
+        except TaskFailed as error:
+            if error.fault != "InvalidProperty" or not self._single_settings:
+                raise
+            self._single_settings = False
+        return self._with_settings(step, roots, paths, keys, steps)
 
     def machine(self, ref: str, *, policies: bool) -> Machine:
         step = f"reading the VM {ref}"
-        vm = self._vm(ref)
-        found = read(self.session, step, [vm], {vim.VirtualMachine: MACHINE_PATHS})
+        found = self._read_machines(step, [self._vm(ref)])
         if not found:
             raise NotFoundInVCenter(self.host, step, "it is no longer there")
-        machine = machine_of(found[0])
-        return self._with_policies([machine])[0] if policies else machine
+        return self._with_policies(found)[0] if policies else found[0]
 
     def _with_policies(self, machines: Sequence[Machine]) -> list[Machine]:
         """Add the policies of the homes and of every disk, in one call for all."""
@@ -139,13 +162,15 @@ class VCenter:
 
     def source(self, site: Site, name: str) -> Machine:
         step = "finding the template"
-        found = self._all_machines(site, ("name",), step)
-        wanted = [part for part in name.split("/") if part][-1:] or [name]
-        chosen = finding.pick(self.session, step, "template or VM", wanted[0], found)
-        full = read(self.session, step, [chosen.obj], {vim.VirtualMachine: MACHINE_PATHS})
-        if not full:
+        root = self._vm_folder(site, step)
+        paths = {vim.VirtualMachine: ["name"]}
+        found = read(self.session, step, [root], paths, machine_steps())
+        last = [part for part in name.split("/") if part][-1:] or [name]
+        chosen = finding.pick(self.session, step, "template or VM", last[0], found)
+        machines = self._read_machines(step, [chosen.obj])
+        if not machines:
             raise NotFoundInVCenter(self.host, step, f"{name!r} is no longer there")
-        return machine_of(full[0])
+        return machines[0]
 
     def clone(self, order: CloneOrder, *, timeout: float) -> str:
         source = self._vm(order.source)

@@ -212,6 +212,24 @@ def test_more_objects_than_a_page_are_all_found(vcsim: Vcsim, client: VCenter) -
     assert len(calls) <= 4
 
 
+@pytest.mark.real
+def test_settings_are_found_without_paths_of_their_own(vcsim: Vcsim, client: VCenter) -> None:
+    """A vCenter that knows no path to a single setting gives the whole list, once asked so."""
+    site = client.site("DC0", "DC0_C0", pool=None, folder=None)
+    source = client.source(site, "ubuntu-24.04").ref
+    mark = render_mark(Mark("id", "bench", "worker", "bench-1"))
+    order = CloneOrder(
+        source, "bench-1", "full", site.folder, site.pool, site.hosts[0].ref,
+        site.datastores[0].ref, 1, 2**30, {"hcio.mark": mark},
+    )  # fmt: skip
+    client.clone(order, timeout=30)
+    fault = {"method": "RetrievePropertiesEx", "skip": 1, "count": 1, "kind": "fault"}
+    vcsim.rules(fault | {"fault": "InvalidProperty"})
+    for _ in range(2):
+        (machine,) = client.machines(site, policies=False)
+        assert machine.belongs_to("id")
+
+
 def test_every_error_of_the_client_is_of_the_tree() -> None:
     """Nothing of the library's comes out: an unknown one is a bug, and stays what it is."""
     from orchestrator.vsphere.session import Login, failure
