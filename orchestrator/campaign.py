@@ -35,7 +35,7 @@ Positive = Annotated[int, Field(ge=1)]
 class Configuration(BaseModel):
     """One row of the matrix: what is different about the lab, the workers or the profiles."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     name: Annotated[str, Field(min_length=1, max_length=80)]
     inventory: Annotated[str | None, Field(description="an inventory of its own")] = None
     workers: Annotated[Positive | None, Field(description="only so many workers")] = None
@@ -55,7 +55,7 @@ class Configuration(BaseModel):
 class Campaign(BaseModel):
     """Suites, configurations and the order of the steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     name: Name
     description: str = ""
     suites: Annotated[tuple[Name, ...], Field(min_length=1)]

@@ -38,7 +38,7 @@ Thumbprint = Annotated[str, StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:?){31}[
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class VCenter(_Section):

@@ -42,7 +42,9 @@ Hctl = Annotated[str, StringConstraints(pattern=r"^\d+:\d+:\d+:\d+$")]
 
 class _Model(BaseModel):
     # An error must not repeat its input: it may be a password in the wrong place.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True
+    )
 
 
 class BlockTarget(_Model):

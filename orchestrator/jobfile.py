@@ -81,8 +81,9 @@ def _compiled(template: TemplateSource) -> tuple[jinja2.Template, frozenset[str]
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    used = meta.find_undeclared_variables(environment.parse(template.text))
-    return environment.from_string(template.text), frozenset(used)
+    parsed = environment.parse(template.text)
+    used = meta.find_undeclared_variables(parsed)
+    return environment.from_string(parsed), frozenset(used)
 
 
 def render_job(

@@ -35,7 +35,7 @@ FillMethod = Literal["zero", "random"]
 class Plan(BaseModel):
     """One run, resolved: which cases, on which workers and targets, by which rules."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schema_version: int = SCHEMA
     run: str

@@ -27,7 +27,8 @@ Positive = Annotated[int, Field(ge=1)]
 class Part(BaseModel):
     """A part of a block size split: a size and its share of the I/Os."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Built when first used: an outer model builds its inner ones anyway, and most commands use few.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     size: Size
     percent: Percent
 
@@ -38,7 +39,7 @@ Split = tuple[Part, ...]
 class BlockSizes(BaseModel):
     """Different block sizes for reads and writes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     read: Size
     write: Size
 
@@ -46,7 +47,7 @@ class BlockSizes(BaseModel):
 class BlockSplits(BaseModel):
     """Different splits for reads and writes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     read: Split
     write: Split
 
@@ -54,7 +55,7 @@ class BlockSplits(BaseModel):
 class IopsRates(BaseModel):
     """I/Os per second of a worker, reads and writes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     read: Iops | None = None
     write: Iops | None = None
 
@@ -62,7 +63,7 @@ class IopsRates(BaseModel):
 class ByteRates(BaseModel):
     """Bytes per second of a worker, reads and writes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     read: ByteRate | None = None
     write: ByteRate | None = None
 
@@ -70,7 +71,7 @@ class ByteRates(BaseModel):
 class Rate(BaseModel):
     """A limit for one worker as a whole; it is split over targets, jobs and directions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     iops: Iops | IopsRates | None = None
     bytes_per_s: ByteRate | ByteRates | None = None
 
@@ -84,7 +85,7 @@ class Rate(BaseModel):
 class Zone(BaseModel):
     """A part of the working set: `access` percent of the I/Os go to `span` percent of it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     access: Percent
     span: Percent
 
@@ -92,21 +93,21 @@ class Zone(BaseModel):
 class Zipf(BaseModel):
     """Zipf's law; theta > 0 and not 1 (fio's own limit)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     zipf: Annotated[float, Field(gt=0, le=100)]
 
 
 class Pareto(BaseModel):
     """Pareto's law with the Hurst parameter h, 0 < h < 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     pareto: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Zoned(BaseModel):
     """Zones in order of address; accesses and spans each add up to 100."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     zoned: Annotated[tuple[Zone, ...], Field(min_length=2, max_length=64)]
 
     @model_validator(mode="after")
@@ -130,7 +131,7 @@ def _known_distribution(value: object) -> object:
 class LatencyTarget(BaseModel):
     """fio seeks the highest queue depth (up to `iodepth`) that keeps this latency."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     latency: Latency
     window: PositiveDuration = 1.0
     percentile: Annotated[float, Field(gt=0, le=100)] = 95.0
@@ -182,7 +183,7 @@ RESERVED_OPTIONS: Final = {
 class Shape(BaseModel):
     """What I/O is done: the fields of a profile, and of each of its `jobs`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     block_size: Size | BlockSizes | None = None
     bssplit: Split | BlockSplits | None = None

@@ -63,7 +63,7 @@ class Policy(BaseModel):
     `quorum` is a percent of the workers or a count of them; None means all of them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     quorum: Annotated[int | str | None, Field(description="90% of the workers, or a count")] = None
     continue_cases: bool = True
 
@@ -106,7 +106,7 @@ class Policy(BaseModel):
 class Thresholds(BaseModel):
     """Beyond these a case's figures are marked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     max_skew: Annotated[Duration, Field(description="between the first and the last start")] = 1.0
     min_overlap: Annotated[Percent, Field(description="of the time all measured together")] = 90
     min_runtime: Annotated[Percent, Field(description="of the runtime that was asked")] = 95
@@ -116,7 +116,7 @@ class Repeats(BaseModel):
     """How often each case runs. `within`: go on after `least` until the interval of `metric` is
     within so many percent of its mean, or `most` have run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     least: Annotated[int, Field(ge=1, le=100)] = 1
     most: Annotated[int | None, Field(ge=1, le=100, description="least where not given")] = None
     within: Annotated[float | None, Field(gt=0, lt=100, description="percent of the mean")] = None
@@ -156,7 +156,7 @@ class Repeats(BaseModel):
 class GroupEntry(BaseModel):
     """A group's profile in a case: by name or written in place, with fields replaced."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     profile: str | Profile
     set: Values = {}
 
@@ -164,7 +164,7 @@ class GroupEntry(BaseModel):
 class CaseEntry(BaseModel):
     """One line of a suite: a profile, or `groups` that run at the same time."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     profile: str | Profile | None = None
     groups: Annotated[dict[Name, str | GroupEntry], Field(description="group: profile")] = {}
     id: Name | None = None
@@ -193,7 +193,7 @@ class CaseEntry(BaseModel):
 class Suite(BaseModel):
     """An ordered set of cases and the rules they run by."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     name: Name
     description: str = ""
     cases: Annotated[tuple[CaseEntry, ...], Field(min_length=1)]
@@ -219,7 +219,7 @@ class Case(BaseModel):
     `values` are those that make the id: set on the case, or varying in a matrix.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     id: str
     groups: dict[str, Profile]
     values: dict[str, Any] = {}
