@@ -64,6 +64,10 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
     rates = _rates(total, common) if common else []
     chosen = rule or SteadyRule().over(float(len(rates)))
     anomalies = _anomalies(path, rates, common) if common else []
+    steady = judge_series(rates, chosen)
+    judged = None
+    if common and steady.window_s:
+        judged = _window(total, (common[1] - int(steady.window_s), common[1]))
     return Course(
         origin_ms=summary.origin_ms,
         seconds=summary.seconds,
@@ -74,7 +78,8 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
         late_workers=_named(begins, first, summary.spans),
         early_workers=_named(ends, last, summary.spans),
         without_series=summary.without,
-        steady=judge_series(rates, chosen),
+        steady=steady,
+        judged=judged,
         anomalies=tuple(anomalies[:KEPT]),
         more_anomalies=max(0, len(anomalies) - KEPT),
         dropped_lines=summary.dropped_lines,

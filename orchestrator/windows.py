@@ -55,6 +55,8 @@ class Course(Struct, frozen=True, kw_only=True):
     early_workers: Mapping[str, float] = {}
     without_series: Mapping[str, str] = {}
     steady: Steadiness | None = None
+    #: rates over the window that steadiness was judged on: SNIA's own result; None when too short
+    judged: WindowRates | None = None
     anomalies: tuple[Anomaly, ...] = ()
     #: anomalies beyond those kept
     more_anomalies: int = 0

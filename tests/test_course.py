@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from orchestrator.course import case_course, read_course
 from orchestrator.evidence import WorkerEvidence
+from orchestrator.fio_logs import log_options
 from orchestrator.results import CaseResult, RunResult, Verdict, read_result, write_result
 from orchestrator.series import Member, find_logs, write_series
 from orchestrator.steady import SteadyRule
@@ -63,6 +67,18 @@ def test_common_window_stands_beside_the_whole_run(tmp_path: Path) -> None:
     assert found.early_workers == {"w1": 5.0, "w3": 8.0}
 
 
+def test_own_rule_judges_the_last_window(tmp_path: Path) -> None:
+    """With a rule of 20 s only the last 20 s count, and their rates stand beside the verdict."""
+    rates = [10] * 20 + [100] * 20
+    found = course(tmp_path, [worker(tmp_path, "w1", rates)], SteadyRule(window_s=20))
+    assert found.steady is not None
+    assert found.steady.steady is True
+    assert found.judged is not None
+    assert (found.judged.begin_s, found.judged.end_s) == (20, 40)
+    assert found.judged.read is not None
+    assert found.judged.read.iops == pytest.approx(100)
+
+
 def test_workers_that_never_met_have_no_common_window(tmp_path: Path) -> None:
     """One after the other is no measurement of all together: no window, and no steadiness."""
     found = course(
@@ -106,6 +122,9 @@ def test_steadiness_is_that_of_the_sum(tmp_path: Path) -> None:
     assert found.steady is not None
     assert found.steady.steady is True
     assert found.steady.window_s == 100
+    assert found.judged is not None
+    assert found.judged.read is not None
+    assert found.judged.read.iops == pytest.approx(found.steady.mean)
     assert alone.steady is not None
     assert alone.steady.steady is False
 
@@ -161,3 +180,30 @@ def test_case_folder_becomes_a_course(tmp_path: Path) -> None:
     assert found.common.read.iops == pytest.approx(200)
     assert found.without_series == {"w4": "no logs"}
     assert case_course(raw, tmp_path / "none.parquet", evidence[2:]) is None
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_real_standstill_is_found_where_it_was_made(tmp_path: Path) -> None:
+    """A real fio at 300 I/Os a second, stopped for three seconds in the middle of 18: a dip or
+    stall over that instant, by the times that were noted when it was stopped."""
+    options = "".join(f"{key}={value}\n" for key, value in log_options(18.0).items())
+    (tmp_path / "job.fio").write_text(
+        "[global]\nioengine=null\nsize=16m\nruntime=18\ntime_based=1\nthread=1\n"
+        f"rate_iops=300\n{options}[disk0]\nrw=randread\n"
+    )
+    fio = subprocess.Popen(["fio", "--output=fio.txt", "job.fio"], cwd=tmp_path)
+    try:
+        time.sleep(9)
+        fio.send_signal(signal.SIGSTOP)
+        stopped = time.time()
+        time.sleep(3)
+        fio.send_signal(signal.SIGCONT)
+        assert fio.wait(60) == 0
+    finally:
+        fio.kill()
+        fio.wait()
+    found = course(tmp_path, [Member("w1", find_logs(tmp_path))])
+    middle = stopped + 1.5 - found.origin_ms / 1000.0
+    low = [one for one in found.anomalies if one.kind in ("dip", "stall", "throttled")]
+    assert any(one.begin_s - 1 <= middle <= one.end_s + 1 for one in low)

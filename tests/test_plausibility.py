@@ -299,7 +299,9 @@ def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
     """The recorded standstill is told with its second, and unsteadiness counts when asked for."""
     result = with_course(tmp_path, STANDSTILL)
     reasons = found(result, CaseFacts(paced=True))
-    assert "24 s" in reasons["series-dip"].text
+    told = [r for r in check_plausible(result, CaseFacts(paced=True)) if r.code == "series-dip"]
+    assert "24 s" in told[0].text
+    assert "2026-11-30 22:10:33 UTC" in (told[0].evidence or "")
     assert result.course is not None
     steady = result.course.steady
     assert steady is not None

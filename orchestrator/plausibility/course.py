@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from orchestrator.dips import Anomaly
 from orchestrator.plausibility.base import Plausible
@@ -37,10 +38,11 @@ def check_course(subject: Plausible) -> Iterator[Reason]:
             next_step="warm up longer, or run until steady",
         )
     for anomaly in course.anomalies[:_TOLD]:
-        yield _anomaly_reason(anomaly)
+        yield _anomaly_reason(anomaly, course.origin_ms)
 
 
-def _anomaly_reason(anomaly: Anomaly) -> Reason:
+def _anomaly_reason(anomaly: Anomaly, origin_ms: float) -> Reason:
+    begin = datetime.fromtimestamp(origin_ms / 1000.0 + anomaly.begin_s, tz=UTC)
     whole = anomaly.worker is None
     serious = whole and anomaly.kind in ("stall", "throttled")
     also = f", in {anomaly.workers_too} workers" if anomaly.workers_too else ""
@@ -50,7 +52,8 @@ def _anomaly_reason(anomaly: Anomaly) -> Reason:
         worker=anomaly.worker,
         level="unknown" if serious else "note",
         threshold=f"{anomaly.limit:.0f} IOPS",
-        evidence=f"seconds {anomaly.begin_s} to {anomaly.end_s} of the series",
+        evidence=f"from {begin:%Y-%m-%d %H:%M:%S} UTC (controller's clock), "
+        f"seconds {anomaly.begin_s} to {anomaly.end_s} of the series",
         next_step="compare with events of hosts and storage at that time (resync, vMotion, "
         "destaging, throttling by policy)",
     )
