@@ -38,7 +38,10 @@ Thumbprint = Annotated[str, StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:?){31}[
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    # An error must not repeat its input: it may be a password in the wrong place.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True
+    )
 
 
 class VCenter(_Section):
