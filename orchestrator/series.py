@@ -19,9 +19,11 @@ has no row.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -112,7 +114,7 @@ def write_series(
     Memory grows with workers, groups and hosts, not with the run's length.
     """
     with ExitStack() as stack:
-        opened = [_Logs.open(member, stack) for member in members]
+        opened = [_Logs.open(member, stack, path.parent) for member in members]
         logs = [one for one in opened if one.span is not None]
         if not logs:
             return None
@@ -240,11 +242,15 @@ class _Logs:
     seen: set[int] = field(default_factory=set)
 
     @classmethod
-    def open(cls, member: Member, stack: ExitStack) -> _Logs:
+    def open(cls, member: Member, stack: ExitStack, beside: Path) -> _Logs:
+        """Look at a worker's logs; packed ones are unpacked into a folder `beside` the series,
+        where there is room for a run, until the stack is left."""
         named = [(path, parse_log_name(path.name)) for path in member.files]
         found = [(path, name) for path, name in named if name and name.kind in USED_KINDS]
         if any(name.gzipped for _, name in found):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="series-")))
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix=".logs-", dir=beside))
+            )
             found = [(_plain(path, name, folder), name) for path, name in found]
         files: dict[LogKind, list[_LogFile]] = {}
         for path, name in sorted(found, key=lambda item: item[1].job):
@@ -312,8 +318,10 @@ def _plain(path: Path, name: LogName, folder: Path) -> Path:
     if not name.gzipped:
         return path
     plain = folder / path.name.removesuffix(".gz")
-    with gzip.open(path, "rb") as source, plain.open("wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+    # A file that was cut on its way has good rows before the cut.
+    cut = (EOFError, gzip.BadGzipFile, zlib.error)
+    with gzip.open(path, "rb") as source, plain.open("wb") as target, contextlib.suppress(*cut):
+        shutil.copyfileobj(source, target, 1 << 16)
     return plain
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -103,6 +104,22 @@ def test_gzipped_logs_give_the_same_series(tmp_path: Path) -> None:
     write_series(tmp_path / "a.parquet", [Member("w1", find_logs(DIP))])
     write_series(tmp_path / "b.parquet", [Member("w1", find_logs(packed))])
     assert total_of(tmp_path / "a.parquet").equals(total_of(tmp_path / "b.parquet"))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"\x1f\x8b no gzip"])
+def test_damaged_gzip_keeps_what_can_be_read(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """A packed log that was cut or isn't one takes no other log with it, nor leaves anything."""
+    folder = steady_logs(tmp_path / "w1", seconds=2000)
+    plain = folder / "series_bw.1.log"
+    (folder / "series_bw.1.log.gz").write_bytes(damage(gzip.compress(plain.read_bytes())))
+    plain.unlink()
+    out = tmp_path / "out" / "series.parquet"
+    out.parent.mkdir()
+    write_series(out, [Member("w1", find_logs(folder))])
+    assert total_of(out)["iops"].to_list() == pytest.approx([100.0] * 2000)
+    assert [path.name for path in out.parent.iterdir()] == ["series.parquet"]
 
 
 def test_clock_offsets_bring_workers_together(tmp_path: Path) -> None:
