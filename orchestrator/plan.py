@@ -19,7 +19,7 @@ from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Ssh, Targ
 from orchestrator.problems import nearest
 from orchestrator.profiles import Profile
 from orchestrator.sections import JobTarget
-from orchestrator.suites import ALL, Case, Policy, Suite, Thresholds
+from orchestrator.suites import ALL, Case, Policy, Repeats, Suite, Thresholds
 from orchestrator.targets import Wanted
 
 SCHEMA: Final = 1
@@ -50,6 +50,8 @@ class Plan(BaseModel):
     grace: float = 60.0
     policy: Policy
     thresholds: Thresholds
+    repeats: Repeats = Repeats()
+    accept: tuple[str, ...] = ()
     cases: tuple[Case, ...]
     workers: tuple[Worker, ...]
     ssh: Ssh = Ssh()
@@ -97,6 +99,8 @@ def build_plan(
         grace=suite.grace,
         policy=suite.policy,
         thresholds=suite.thresholds,
+        repeats=suite.repeats,
+        accept=suite.accept,
         cases=tuple(cases),
         workers=inventory.workers,
         ssh=inventory.ssh,

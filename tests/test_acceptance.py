@@ -255,3 +255,19 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "result.json", write_result(RunResult(cases=(_result(),))).decode()
     )
     assert run_cli(["accept", "bare", "--runs", str(tmp_path)]) == 2
+
+
+def test_a_suite_with_wrong_rules_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`hcio run` reads the suite's rules first, and its plan carries good ones."""
+    (tmp_path / "suites").mkdir()
+    suite = tmp_path / "suites" / "s.yaml"
+    suite.write_text("cases: [4k-100r-random]\naccept: ['iopz >= 1', 'read.p99 <= 5']\n")
+    arguments = ["run", "s", "--profiles", str(tmp_path), "--local", "--dry-run"]
+    assert run_cli(arguments) == 2
+    shown = capsys.readouterr().err
+    assert "accept.0" in shown
+    assert "accept.1" in shown
+    suite.write_text("cases: [4k-100r-random]\naccept: ['iops >= 1']\n")
+    assert run_cli(arguments) == 0

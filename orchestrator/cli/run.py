@@ -106,6 +106,10 @@ def make_plan(
     """The plan of a command line: suite, overrides, workers. InputError or ConfigError."""
     catalog = Catalog.of(profiles, here=Path())
     suite, overrides = override_suite(catalog.find_suite(suite_name), parse_overrides(changes))
+    if suite.accept:
+        from orchestrator.acceptance import parse_rules  # loads the numerics
+
+        parse_rules(suite.accept, f"suite {suite.name}")
     cases = expand_suite(suite, catalog.find_profile, overrides=overrides, only=only)
     run = run_id(suite.name, time.time(), secrets.token_hex(2))
     workers = _workers(inventory, local, targets, size, run)
