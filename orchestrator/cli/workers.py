@@ -191,6 +191,23 @@ def login_of(cluster: Cluster) -> Login:
     )
 
 
+def with_workers(inventory: Inventory, state: Path | None = None) -> Inventory:
+    """The inventory with the workers that were deployed for it; static workers stay as they are.
+
+    ConfigError says to deploy first, where nothing is deployed.
+    """
+    if inventory.vsphere is None or inventory.workers:
+        return inventory
+    path = (state or default_folder(inventory.vsphere)) / "workers.json"
+    if not path.exists():
+        raise ConfigError(
+            f"no workers are deployed for {inventory.vsphere.deployment!r}: {path} is not there",
+            next_step="run hcio workers deploy with this inventory first, or give --state DIR",
+        )
+    deployed = load_inventory(path)
+    return Inventory(workers=deployed.workers, ssh=deployed.ssh, vsphere=inventory.vsphere)
+
+
 @contextmanager
 def open_vsphere(cluster: Cluster, *, call_timeout: float = CALL_TIMEOUT) -> Iterator[VCenter]:
     """A logged-in vCenter."""

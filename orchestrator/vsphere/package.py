@@ -143,9 +143,7 @@ def _package(source: str, descriptor: str, find: Callable[[str], Part | None]) -
             raise _wrong(source, f"the file {name!r} that it names is missing")
         parts[name] = part
     networks = tuple(
-        name
-        for network in root.iter(f"{_OVF}Network")
-        if (name := network.get(f"{_OVF}name", ""))
+        name for network in root.iter(f"{_OVF}Network") if (name := network.get(f"{_OVF}name", ""))
     )
     return Package(descriptor, networks, parts)
 

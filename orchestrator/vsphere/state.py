@@ -85,6 +85,7 @@ def open_state(
     folder: Path, name: str, *, new_id: Callable[[], str] = lambda: str(uuid.uuid4())
 ) -> DeploymentState:
     """Open a deployment's folder, or make it. ConfigError when it is another deployment's."""
+    folder = folder.absolute()
     found = read_state(folder)
     if found is not None:
         if found.name != name:
@@ -101,6 +102,7 @@ def open_state(
 
 def read_state(folder: Path) -> DeploymentState | None:
     """A deployment's folder if there is one. ConfigError when its file is damaged."""
+    folder = folder.absolute()
     path = folder / "deployment.json"
     if not path.exists():
         return None

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator.catalog import load_inventory
 from orchestrator.cli.main import run_cli
-from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_USAGE
+from orchestrator.cli.workers import with_workers
+from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_USAGE, ConfigError
 from orchestrator.vsphere.state import open_state
 from tests.sshd import Sshd
 from tests.vsphere.simulator import Vcsim
@@ -116,6 +118,10 @@ def test_deploy_list_destroy(hcio: Run, vcsim: Vcsim, guest: Sshd, tmp_path: Pat
     assert [worker["host"] for worker in document["workers"]] == ["127.0.8.1"]
     assert "bench-001: ready at 127.0.8.1" in err
     assert vcsim.password not in out + err
+    assert all(vcsim.password not in path.read_text() for path in folder.rglob("*.*"))
+    (deployed,) = with_workers(load_inventory(tmp_path / "inventory.yaml")).workers
+    assert (deployed.host, deployed.key) == ("127.0.8.1", str(folder / "id_ed25519"))
+    assert [target.label for target in deployed.targets] == ["disk0", "disk1"]
     code, out, _ = hcio("list", "--json")
     (row,) = json.loads(out)
     assert (row["name"], row["ours"], row["power"]) == ("bench-001", True, "on")
@@ -125,6 +131,8 @@ def test_deploy_list_destroy(hcio: Run, vcsim: Vcsim, guest: Sshd, tmp_path: Pat
     assert (code, out) == (EXIT_GOOD, "bench-001  removed\n"), err
     assert vcsim.inventory() == before
     assert not folder.exists()
+    with pytest.raises(ConfigError, match="no workers are deployed for 'bench'"):
+        with_workers(load_inventory(tmp_path / "inventory.yaml"))
 
 
 def test_another_host_key_is_not_a_worker(
