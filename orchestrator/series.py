@@ -36,17 +36,9 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from orchestrator.fio_logs import (
-    INTERVAL_MS,
-    USED_KINDS,
-    LogKind,
-    LogName,
-    Rows,
-    parse_histograms,
-    parse_log_name,
-    parse_rows,
-)
+from orchestrator.fio_logs import INTERVAL_MS, USED_KINDS, LogKind, LogName, parse_log_name
 from orchestrator.histogram import percent_key
+from orchestrator.log_rows import Rows, parse_histograms, parse_rows
 from orchestrator.timeline import (
     DIRECTIONS,
     SERIES_PERCENTS,

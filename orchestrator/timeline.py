@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.fio_logs import INTERVAL_MS, HistogramRows, Integers, Rows, coarse_percentiles
+from orchestrator.fio_logs import INTERVAL_MS
+from orchestrator.log_rows import HistogramRows, Integers, Rows, coarse_percentiles
 
 Figures = NDArray[np.float64]
 

@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 
 from orchestrator.fio_logs import (
     HISTOGRAM_COARSENESS,
-    coarse_percentiles,
-    coarse_values,
     histogram_interval_s,
     log_name,
     log_options,
-    parse_histograms,
     parse_log_name,
-    parse_rows,
 )
 from orchestrator.histogram import BINS, Histogram, bin_indexes
+from orchestrator.log_rows import coarse_percentiles, coarse_values, parse_histograms, parse_rows
 
 DIP = Path(__file__).parent / "data" / "fio_logs" / "dip"
 HISTOGRAM = (DIP / "series_clat_hist.1.log").read_bytes()
