@@ -1,13 +1,14 @@
 """Raw evidence to a judged result: picks the parser, adds up, checks. Pure; a run and a later
 re-analysis of its folder share it.
 
-One worker's output is parsed, added and let go before the next, so memory stays flat.
+A few workers' outputs are parsed, added and let go before the next, so memory stays flat.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import cast
 
 from msgspec.structs import replace
@@ -23,9 +24,9 @@ from orchestrator.checks import (
 )
 from orchestrator.errors import UnreadableOutput
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
-from orchestrator.fio_output import parse_fio_output
+from orchestrator.fio_output import parse_fio_outputs
 from orchestrator.measured import WorkerOutput
-from orchestrator.merge import Sum, finish, merge_jobs
+from orchestrator.merge import MergedWorker, Sum, finish, merge_workers
 from orchestrator.results import (
     CaseResult,
     GroupResult,
@@ -43,6 +44,8 @@ Policy = Callable[[int, int], bool]
 
 #: How many of fio's lines a result keeps of one worker; all of them are in the raw output.
 _KEPT_LINES = 50
+#: How many workers' outputs are read together: numpy's cost is in its calls, and memory is flat.
+_TOGETHER = 16
 
 
 def every_worker(received: int, expected: int) -> bool:
@@ -64,9 +67,8 @@ def analyse_case(
     """
     case = _Case(expected)
     wanted = frozenset(expected.workers)
-    for item in evidence:
-        if item.worker in wanted:
-            case.add(item)
+    for batch in _batches(item for item in evidence if item.worker in wanted):
+        case.add(batch)
     return case.result(expected, policy_satisfied, t0)
 
 
@@ -84,11 +86,21 @@ def merge_files(
     names = UniqueNames()
     expected = CaseExpectation(case=case, workers=())
     total = _Case(expected)
-    for name, data in files:
-        worker = names.unique(name)
-        total.add(WorkerEvidence(worker, output=data, exit_status=known.get(worker)))
+    evidence = (_of_file(names.unique(name), data, known) for name, data in files)
+    for batch in _batches(evidence):
+        total.add(batch)
     expected = dataclasses.replace(expected, workers=tuple(total.workers))
     return RunResult(cases=(total.result(expected, every_worker, None),))
+
+
+def _of_file(worker: str, data: bytes, statuses: Mapping[str, int]) -> WorkerEvidence:
+    return WorkerEvidence(worker, output=data, exit_status=statuses.get(worker))
+
+
+def _batches(evidence: Iterable[WorkerEvidence]) -> Iterator[list[WorkerEvidence]]:
+    rest = iter(evidence)
+    while batch := list(islice(rest, _TOGETHER)):
+        yield batch
 
 
 class UniqueNames:
@@ -120,21 +132,33 @@ class _Case:
         several = len(expected.groups) > 1
         self._groups = {name: Sum() for name in expected.groups} if several else {}
 
-    def add(self, item: WorkerEvidence) -> None:
-        output, unreadable = _parsed(item)
-        failures = list(worker_failures(item, output))
-        if unreadable and unreadable not in failures:
-            failures.append(unreadable)
-        counted = output is not None and not failures
+    def add(self, items: Sequence[WorkerEvidence]) -> None:
+        """Add some workers: read together, judged one by one."""
+        parsed = _parsed(items)
+        outputs = [output for output in parsed if isinstance(output, WorkerOutput)]
+        merged = iter(merge_workers([output.jobs for output in outputs]))
+        for item, output in zip(items, parsed, strict=True):
+            if isinstance(output, WorkerOutput):
+                self._add_output(item, output, next(merged))
+            else:
+                failures = _failures(item, None, output)
+                self._add_result(item, None, failures)
+
+    def _add_output(self, item: WorkerEvidence, output: WorkerOutput, merged: MergedWorker) -> None:
+        failures = _failures(item, output, None)
+        result = self._add_result(item, output, failures)
+        self.workers[item.worker] = replace(result, jobs=merged.jobs, total=merged.total)
+        if not failures:
+            self._add_sums(merged.sum, result.group)
+        self._reasons += check_worker(WorkerSubject(self._expected, item, output))
+
+    def _add_result(
+        self, item: WorkerEvidence, output: WorkerOutput | None, failures: Sequence[str]
+    ) -> WorkerResult:
         group = self._group_of.get(item.worker, item.group)
         result = _worker_result(item, output, failures, group)
-        if output is not None:
-            sums, jobs, total = merge_jobs(output.jobs)
-            result = replace(result, jobs=jobs, total=total)
-            if counted:
-                self._add_sums(sums, group)
-            self._reasons += check_worker(WorkerSubject(self._expected, item, output))
         self.workers[item.worker] = result
+        return result
 
     def _add_sums(self, sums: Sum, group: str | None) -> None:
         self._sum.add_worker(sums)
@@ -182,14 +206,32 @@ def _group_result(
     )
 
 
-def _parsed(item: WorkerEvidence) -> tuple[WorkerOutput | None, str | None]:
-    """The output, or the reason why there is none."""
-    if item.output is None:
-        return None, None if item.outcome != "done" else "no output"
-    try:
-        return parse_fio_output(item.output, item.worker), None
-    except UnreadableOutput as error:
-        return None, error.what.removeprefix(f"{item.worker}: ")
+def _parsed(items: Sequence[WorkerEvidence]) -> list[WorkerOutput | str | None]:
+    """Each worker's output, or the reason why there is none."""
+    there = [(item.output, item.worker) for item in items if item.output is not None]
+    found = iter(parse_fio_outputs(there))
+    return [
+        _missing(item) if item.output is None else _readable(next(found), item) for item in items
+    ]
+
+
+def _missing(item: WorkerEvidence) -> str | None:
+    return "no output" if item.outcome == "done" else None
+
+
+def _readable(parsed: WorkerOutput | UnreadableOutput, item: WorkerEvidence) -> WorkerOutput | str:
+    if isinstance(parsed, WorkerOutput):
+        return parsed
+    return parsed.what.removeprefix(f"{item.worker}: ")
+
+
+def _failures(
+    item: WorkerEvidence, output: WorkerOutput | None, unreadable: str | None
+) -> list[str]:
+    failures = list(worker_failures(item, output))
+    if unreadable and unreadable not in failures:
+        failures.append(unreadable)
+    return failures
 
 
 def _worker_result(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import Raw, Struct
 
 from orchestrator.errors import UnreadableOutput
+from orchestrator.fio_bins import histograms
 from orchestrator.fio_documents import FoundDocuments, find_documents, regular, text_lines
-from orchestrator.histogram import Histogram, bin_indexes, slices
+from orchestrator.histogram import Histogram
 from orchestrator.measured import Direction, Job, Latency, Note, WorkerOutput
 
 #: The summary entry of client/server mode: a sum over all clients, without percentiles.
@@ -28,16 +29,6 @@ _ABSURD = 1 << 56
 _RUNTIME_SLACK_MS = 1
 
 _DOCUMENT_START = re.compile(rb"^\{", re.MULTILINE)
-_STRANGE = b"?"
-_SPACES = b'{}" \t\r\n'
-#: Digits and commas stay, a colon is a comma, what may stand between is cut, all else is strange.
-_TO_NUMBERS = bytes(
-    byte if chr(byte) in "0123456789," else 44 if chr(byte) == ":" else _STRANGE[0]
-    for byte in range(256)
-)
-#: Stands between two histograms in one text: a key above every bin's value, and no samples.
-_FENCE_KEY = 1 << 60
-_FENCE = b",%d,0," % _FENCE_KEY
 _SHOWN_TEXT = 500
 
 
@@ -92,17 +83,50 @@ _OPTIONS = msgspec.json.Decoder(dict[str, Any])
 _PERCENTILES = msgspec.json.Decoder(dict[str, float | None])
 
 
+class _Read(Struct, gc=False):
+    """A decoded document and what stood around it."""
+
+    document: _Document
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    documents: int = 1
+    complete: bool = True
+    notes: list[Note] = []
+
+
 def parse_fio_output(data: bytes, source: str) -> WorkerOutput:
     """Parse what one fio printed. `source` names it in errors.
 
     The last complete document is the result. Raises UnreadableOutput (reason `empty`,
     `no JSON`, `incomplete` or `not fio`) when there is none.
     """
-    quick = _quick(data)
-    return quick if quick is not None else _patient(data, source)
+    (parsed,) = parse_fio_outputs([(data, source)])
+    if isinstance(parsed, UnreadableOutput):
+        raise parsed
+    return parsed
 
 
-def _quick(data: bytes) -> WorkerOutput | None:
+def parse_fio_outputs(
+    outputs: Sequence[tuple[bytes, str]],
+) -> list[WorkerOutput | UnreadableOutput]:
+    """Parse some outputs together, which is quicker; an unreadable one gives its error."""
+    found = [_read(data, source) for data, source in outputs]
+    wires = [
+        wire for read in found if isinstance(read, _Read) for wire in _with_bins(read.document)
+    ]
+    read_bins = histograms([bytes(wire.bins) for wire in wires])
+    known = {id(wire): histogram for wire, histogram in zip(wires, read_bins, strict=True)}
+    return [read if isinstance(read, UnreadableOutput) else _built(read, known) for read in found]
+
+
+def _read(data: bytes, source: str) -> _Read | UnreadableOutput:
+    try:
+        return _quick(data) or _patient(data, source)
+    except UnreadableOutput as error:
+        return error
+
+
+def _quick(data: bytes) -> _Read | None:
     """One whole document of fio 3.2 or later after any text; None when it isn't that."""
     start = 0
     if not data.startswith(b"{"):
@@ -117,7 +141,7 @@ def _quick(data: bytes) -> WorkerOutput | None:
     if not document.version.startswith("fio-3") or not _has_modern_names(document):
         return None
     before = text_lines(data[:start].decode("utf-8", "replace")) if start else ()
-    return _build(document, before=before)
+    return _Read(document, before)
 
 
 def _has_modern_names(document: _Document) -> bool:
@@ -128,7 +152,7 @@ def _has_modern_names(document: _Document) -> bool:
     )
 
 
-def _patient(data: bytes, source: str) -> WorkerOutput:
+def _patient(data: bytes, source: str) -> _Read:
     text = data.decode("utf-8", "replace").replace("\x00", "")
     if not text.strip():
         raise UnreadableOutput(source, "empty")
@@ -145,7 +169,7 @@ def _patient(data: bytes, source: str) -> WorkerOutput:
         notes.append(
             Note("not-finite", f"{found.not_finite} numbers were nan or inf and are not known")
         )
-    return _build(
+    return _Read(
         typed,
         before=found.before,
         after=found.after,
@@ -166,23 +190,31 @@ def _unreadable(source: str, found: FoundDocuments) -> UnreadableOutput:
     return UnreadableOutput(source, "no JSON", said)
 
 
-def _build(
-    document: _Document,
-    *,
-    before: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-    documents: int = 1,
-    complete: bool = True,
-    notes: list[Note] | None = None,
-) -> WorkerOutput:
-    builder = _Builder(document, notes or [])
+def _entries(document: _Document) -> list[_Job]:
+    return document.jobs or [job for job in document.client_stats if job.jobname != SUMMARY_ENTRY]
+
+
+def _with_bins(document: _Document) -> list[_Latency]:
+    """The latencies of a document that have bins and samples."""
+    return [
+        wire
+        for job in _entries(document)
+        for side in (job.read, job.write, job.trim, job.sync)
+        if side is not None
+        for wire in (side.lat_ns, getattr(side, "clat_ns", None))
+        if wire is not None and wire.bins and wire.N
+    ]
+
+
+def _built(read: _Read, known: Mapping[int, Histogram | None]) -> WorkerOutput:
+    builder = _Builder(read, known)
     return WorkerOutput(
-        fio_version=document.version,
+        fio_version=read.document.version,
         jobs=builder.jobs(),
-        documents=documents,
-        complete=complete,
-        text_before=before,
-        text_after=after,
+        documents=read.documents,
+        complete=read.complete,
+        text_before=read.before,
+        text_after=read.after,
         notes=tuple(builder.notes),
     )
 
@@ -190,42 +222,15 @@ def _build(
 class _Builder:
     """Turns one decoded document into records; collects notes on the way."""
 
-    def __init__(self, document: _Document, notes: list[Note]) -> None:
-        self.notes = notes
-        self._shared = _options(document.options)
-        self._entries = document.jobs or [
-            job for job in document.client_stats if job.jobname != SUMMARY_ENTRY
-        ]
-        self._histograms = self._all_histograms()
+    def __init__(self, read: _Read, known: Mapping[int, Histogram | None]) -> None:
+        self.notes = list(read.notes)
+        self._document = read.document
+        self._shared = _options(read.document.options)
+        #: histograms by the id of their wire record, None for bins that can't be read
+        self._known = known
 
     def jobs(self) -> tuple[Job, ...]:
-        return tuple(self._job(entry) for entry in self._entries)
-
-    def _all_histograms(self) -> dict[int, Histogram]:
-        """Every histogram of the document, by the id of its wire record."""
-        wires = [
-            wire
-            for job in self._entries
-            for side in (job.read, job.write, job.trim, job.sync)
-            if side is not None
-            for wire in (side.lat_ns, getattr(side, "clat_ns", None))
-            if wire is not None and wire.bins and wire.N
-        ]
-        if not wires:
-            return {}
-        histograms = _histograms([bytes(wire.bins) for wire in wires])
-        if histograms is None:
-            self.notes.append(Note("bins-unreadable", "the histogram bins can't be read"))
-            return {}
-        kept = {}
-        for wire, histogram in zip(wires, histograms, strict=True):
-            total = histogram.count
-            if total == wire.N:
-                kept[id(wire)] = histogram
-            else:
-                text = f"bins hold {total} samples where fio counted {wire.N}"
-                self.notes.append(Note("bins-unreadable", text))
-        return kept
+        return tuple([self._job(entry) for entry in _entries(self._document)])
 
     def _job(self, entry: _Job) -> Job:
         host = None
@@ -286,7 +291,7 @@ class _Builder:
     def _latency(self, wire: _Latency | None) -> Latency | None:
         if wire is None or not wire.N or not 0 < wire.N < _ABSURD:
             return None
-        histogram = self._histograms.get(id(wire))
+        histogram = self._histogram(wire) if wire.bins else None
         printed = {}
         if histogram is None and wire.percentile:
             printed = _printed(wire.percentile)
@@ -300,29 +305,15 @@ class _Builder:
             histogram,
         )
 
-
-def _histograms(texts: list[bytes]) -> list[Histogram] | None:
-    """Bins of many histograms, from fio's flat JSON objects; None if any can't be read.
-
-    One pass for all of them, over the bare text: it is digits and separators only.
-    """
-    bare = _FENCE.join(texts).translate(_TO_NUMBERS, _SPACES)
-    if _STRANGE in bare:
-        return None
-    try:
-        numbers = np.fromstring(bare, dtype=np.int64, sep=",")
-    except ValueError:  # two commas in a row, or none between two numbers
-        return None
-    if len(numbers) % 2:
-        return None
-    keys, counts = numbers.reshape(-1, 2).T.copy()
-    # Keys rise within a histogram and a fence is above all, so they fall behind fences only.
-    fences = (keys[1:] <= keys[:-1]).nonzero()[0]
-    if len(fences) != len(texts) - 1 or not (keys[fences] == _FENCE_KEY).all():
-        return None
-    ends = fences.tolist()
-    starts = [0, *(end + 1 for end in ends)]
-    return slices(bin_indexes(keys), counts, starts, [*ends, len(keys)])
+    def _histogram(self, wire: _Latency) -> Histogram | None:
+        histogram = self._known[id(wire)]
+        if histogram is None:
+            self.notes.append(Note("bins-unreadable", "the histogram bins can't be read"))
+        elif histogram.count != wire.N:
+            text = f"bins hold {histogram.count} samples where fio counted {wire.N}"
+            self.notes.append(Note("bins-unreadable", text))
+            return None
+        return histogram
 
 
 def _options(raw: Raw) -> dict[str, str]:

@@ -26,9 +26,6 @@ PERCENTS: tuple[float, ...] = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999)
 #: How many samples must be expected beyond a percentile for a count to carry it.
 CARRIED_BEYOND = 0.5
 
-#: Up to so many histograms are added one by one, which is the quicker way then.
-_FEW = 4
-
 Counts = NDArray[np.int64]
 
 
@@ -161,7 +158,9 @@ class Histogram(Struct, frozen=True, gc=False, eq=False):
     def of_counts(cls, counts: Counts) -> Histogram:
         """Build from a count for every bin, shape (BINS,)."""
         count = int(counts.sum())
-        return _used(counts, count, float(counts @ _FLOAT_VALUES) / count if count else 0.0)
+        places = counts.nonzero()[0]
+        mean = float(counts @ _FLOAT_VALUES) / count if count else 0.0
+        return cls(places, counts[places], count, mean)
 
     @classmethod
     def of(cls, bins: Mapping[int, int]) -> Histogram:
@@ -208,38 +207,44 @@ class Histogram(Struct, frozen=True, gc=False, eq=False):
         return value if cap is None else min(value, cap)
 
 
-def slices(
-    places: Counts, counts: Counts, starts: Sequence[int], ends: Sequence[int]
-) -> list[Histogram]:
+def slices(places: Counts, counts: Counts, starts: Counts, ends: Counts) -> list[Histogram]:
     """The histograms that lie one after another in `places` and `counts`, none of them empty.
 
     What lies between an end and the next start has to have counts of 0.
     """
-    totals = np.add.reduceat(counts, starts).tolist()
-    sums = np.add.reduceat(counts * _FLOAT_VALUES[places], starts).tolist()
+    totals = np.add.reduceat(counts, starts)
+    means = np.add.reduceat(counts * _FLOAT_VALUES[places], starts) / np.maximum(totals, 1)
+    bounds = zip(starts.tolist(), ends.tolist(), totals.tolist(), means.tolist(), strict=True)
     return [
-        Histogram(places[start:end], counts[start:end], total, weight / total if total else 0.0)
-        for start, end, total, weight in zip(starts, ends, totals, sums, strict=True)
+        Histogram(places[start:end], counts[start:end], total, mean)
+        for start, end, total, mean in bounds
     ]
 
 
 def add_up(histograms: Sequence[Histogram]) -> Histogram:
     """The sum of histograms, bin by bin."""
-    total = np.zeros(BINS, dtype=np.int64)
-    if len(histograms) <= _FEW:
-        for histogram in histograms:
-            # Places come once each in a histogram, so plain indexing adds all of them.
-            total[histogram.places] += histogram.counts
-    else:
-        places = np.concatenate([histogram.places for histogram in histograms])
-        np.add.at(total, places, np.concatenate([histogram.counts for histogram in histograms]))
-    count = sum([histogram.count for histogram in histograms])
-    weight = sum([histogram.count * histogram.mean for histogram in histograms])
-    return _used(total, count, weight / count if count else 0.0)
+    return add_up_each([histograms])[0]
 
 
-def _used(counts: Counts, count: int, mean: float) -> Histogram:
-    """The bins in use of a count for every bin."""
+def add_up_each(groups: Sequence[Sequence[Histogram]]) -> list[Histogram]:
+    """The sum of each group of histograms, bin by bin."""
+    members = [histogram for group in groups for histogram in group]
+    rows = [row for row, group in enumerate(groups) for _ in group]
+    if not members:
+        return [Histogram.empty() for _ in groups]
+    lengths = [len(histogram.places) for histogram in members]
+    places = np.concatenate([histogram.places for histogram in members])
+    counts = np.concatenate([histogram.counts for histogram in members])
+    sums = np.zeros(len(groups) * BINS, dtype=np.int64)
+    np.add.at(sums, places + np.repeat(np.array(rows) * BINS, lengths), counts)
     # numpy finds what is true quicker than what isn't 0.
-    places = (counts != 0).nonzero()[0]
-    return Histogram(places, counts[places], count, mean)
+    used = (sums != 0).nonzero()[0]
+    bounds = used.searchsorted(np.arange(len(groups) + 1) * BINS).tolist()
+    places, counts = used % BINS, sums[used]
+    found = []
+    for group, start, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
+        count = sum([histogram.count for histogram in group])
+        weight = sum([histogram.count * histogram.mean for histogram in group])
+        mean = weight / count if count else 0.0
+        found.append(Histogram(places[start:end], counts[start:end], count, mean))
+    return found

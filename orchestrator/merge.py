@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from orchestrator.histogram import (
     LEAST_COUNTS,
@@ -19,6 +21,7 @@ from orchestrator.histogram import (
     PERCENTS,
     Histogram,
     add_up,
+    add_up_each,
     percentile_rows,
 )
 from orchestrator.measured import Direction, Job, Latency
@@ -30,21 +33,18 @@ _UNKNOWN = [None] * len(PERCENT_KEYS)
 _PENDING = 128
 
 
-class Moments:
+class Moments(Struct, gc=False):
     """Count, extremes, mean and deviation of samples, added in any order.
 
     Pooling by Chan, Golub and LeVeque (1979): M2 = M2a + M2b + d*d * na*nb/(na+nb). fio's
     deviation is the sample one (divided by n - 1).
     """
 
-    __slots__ = ("count", "least", "m2", "mean", "most")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.least: int | None = None
-        self.most: int | None = None
-        self.mean: float | None = None
-        self.m2: float | None = None
+    count: int = 0
+    least: int | None = None
+    most: int | None = None
+    mean: float | None = None
+    m2: float | None = None
 
     def add(
         self,
@@ -78,20 +78,17 @@ class Moments:
         return math.sqrt(self.m2 / (self.count - 1)) if self.count > 1 else 0.0
 
 
-class LatencySum:
+class LatencySum(Struct, gc=False):
     """Latency of one kind. Samples with histograms and samples without are kept apart."""
 
-    __slots__ = ("binned", "binned_workers", "parts", "plain", "plain_workers", "printed")
-
-    def __init__(self) -> None:
-        self.binned = Moments()
-        self.binned_workers = 0
-        #: histograms that are still to be added up, never more than _PENDING
-        self.parts: list[Histogram] = []
-        self.plain = Moments()
-        self.plain_workers = 0
-        #: fio's own percentiles, of the one latency added so far without a histogram
-        self.printed: Mapping[float, int] | None = None
+    binned: Moments = field(default_factory=Moments)
+    binned_workers: int = 0
+    #: histograms that are still to be added up, never more than _PENDING
+    parts: list[Histogram] = []
+    plain: Moments = field(default_factory=Moments)
+    plain_workers: int = 0
+    #: fio's own percentiles, of the one latency added so far without a histogram
+    printed: Mapping[float, int] | None = None
 
     def add(self, latency: Latency) -> None:
         """Add one job's latency, inside one worker."""
@@ -133,8 +130,7 @@ class LatencySum:
         return self.binned.count + self.plain.count
 
 
-@dataclass(slots=True)
-class DirectionSum:
+class DirectionSum(Struct, gc=False):
     """Reads, writes or trims; every figure None as soon as one part of it is."""
 
     ios: int | None = 0
@@ -188,8 +184,7 @@ class DirectionSum:
         return found if total_first else found[::-1]
 
 
-@dataclass(slots=True)
-class Sum:
+class Sum(Struct, gc=False):
     """The figures of a job, a worker, a group or a case, while they are being added."""
 
     read: DirectionSum | None = None
@@ -228,26 +223,56 @@ class Sum:
             self.sync.add_sum(worker.sync)
 
 
-def merge_jobs(jobs: Iterable[Job]) -> tuple[Sum, dict[str, JobResult], TotalResult]:
+class MergedWorker(NamedTuple):
+    """One worker's sum, its jobs' results by name, and its own result."""
+
+    sum: Sum
+    jobs: dict[str, JobResult]
+    total: TotalResult
+
+
+def merge_jobs(jobs: Iterable[Job]) -> MergedWorker:
     """Add up one worker's jobs.
 
-    Returns the worker's sum, each job's result by name (entries of one name, as `numjobs`
-    without group reporting gives, are one job), and the worker's result.
+    Entries of one name, as `numjobs` without group reporting gives, are one job.
     """
-    worker = Sum()
-    by_key: dict[str, list[Job]] = {}
+    return merge_workers([jobs])[0]
+
+
+def merge_workers(workers: Sequence[Iterable[Job]]) -> list[MergedWorker]:
+    """Add up the jobs of each of some workers; all percentiles are read in one go."""
+    grouped = [_by_key(jobs) for jobs in workers]
+    # A worker's sum stands behind those of its jobs; a single job is its worker.
+    sums = [_sums_of(jobs) for jobs in grouped]
+    totals = iter(finish([part for parts in sums for part in parts]))
+    return [
+        _merged(jobs, parts, [next(totals) for _ in parts])
+        for jobs, parts in zip(grouped, sums, strict=True)
+    ]
+
+
+def _by_key(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    found: dict[str, list[Job]] = {}
     for job in jobs:
-        by_key.setdefault(job.key, []).append(job)
-        worker.add_job(job)
-    if len(by_key) == 1:
-        totals = finish([worker]) * 2
-    else:
-        totals = finish([*map(_sum_of, by_key.values()), worker])
+        found.setdefault(job.key, []).append(job)
+    return found
+
+
+def _sums_of(jobs: Mapping[str, list[Job]]) -> list[Sum]:
+    parts = [_sum_of(entries) for entries in jobs.values()]
+    if len(parts) != 1:
+        parts.append(_sum_of(entry for entries in jobs.values() for entry in entries))
+    return parts
+
+
+def _merged(
+    jobs: Mapping[str, list[Job]], parts: Sequence[Sum], totals: Sequence[TotalResult]
+) -> MergedWorker:
     results = {
         key: _job_result(entries, total)
-        for (key, entries), total in zip(by_key.items(), totals, strict=False)
+        for (key, entries), total in zip(jobs.items(), totals, strict=False)
     }
-    return worker, results, totals[-1]
+    return MergedWorker(parts[-1], results, totals[-1])
 
 
 def _sum_of(entries: Iterable[Job]) -> Sum:
@@ -324,10 +349,17 @@ def _latency_results(
         if not latency.binned_workers
     }
     if binned:
+        _add_up_parts([latency for _, latency, _ in binned])
         rows = percentile_rows([latency.histogram() for _, latency, _ in binned]).tolist()
         for (kind, latency, workers), row in zip(binned, rows, strict=True):
             results[id(latency)] = _binned_result(kind, latency, workers, row, keep_bins)
     return results
+
+
+def _add_up_parts(latencies: Iterable[LatencySum]) -> None:
+    several = [latency for latency in latencies if len(latency.parts) > 1]
+    for latency, total in zip(several, add_up_each([part.parts for part in several]), strict=True):
+        latency.parts = [total]
 
 
 def _binned_result(
