@@ -14,7 +14,7 @@ from orchestrator.evidence import WorkerEvidence
 from orchestrator.series import Member, SeriesSummary, find_logs, scan_series, write_series
 from orchestrator.steady import SteadyRule, judge_series
 from orchestrator.timeline import DIRECTIONS, Span
-from orchestrator.windows import Course, WindowRate, WindowRates
+from orchestrator.windows import Course, Standstill, WindowRate, WindowRates
 
 #: A second counts as measured by all when at most this much of one worker's second is missing.
 WHOLE: Final = 0.02
@@ -81,9 +81,24 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
         steady=steady,
         judged=judged,
         anomalies=tuple(anomalies[:KEPT]),
+        standstills=tuple(_standstills(summary))[:KEPT],
         more_anomalies=max(0, len(anomalies) - KEPT),
         dropped_lines=summary.dropped_lines,
     )
+
+
+def _standstills(summary: SeriesSummary) -> list[Standstill]:
+    """The longest first."""
+    found = [
+        Standstill(
+            worker=name,
+            begin_s=(span.begin_ms - summary.origin_ms) / 1000.0,
+            end_s=(span.end_ms - summary.origin_ms) / 1000.0,
+        )
+        for name, spans in summary.standstills.items()
+        for span in spans
+    ]
+    return sorted(found, key=lambda one: one.begin_s - one.end_s)
 
 
 def _total(path: Path) -> pl.DataFrame:

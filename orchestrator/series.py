@@ -49,6 +49,7 @@ from orchestrator.timeline import (
     Window,
     WorkerLogs,
     choose_origin,
+    standstills,
     worker_amounts,
 )
 
@@ -88,6 +89,8 @@ class SeriesSummary:
     seconds: int
     histogram_step_s: int | None
     spans: Mapping[str, Span]
+    #: by worker, when its fio stood still: a paused or starved machine
+    standstills: Mapping[str, tuple[Span, ...]]
     without: Mapping[str, str]
     dropped_lines: int
 
@@ -134,6 +137,7 @@ def write_series(
         seconds=series.seconds,
         histogram_step_s=series.step_s,
         spans={one.member.worker: one.span for one in logs if one.span is not None},
+        standstills={one.member.worker: still for one in logs if (still := one.still())},
         without={
             one.member.worker: "no logs" if not one.files else "no rows"
             for one in opened
@@ -232,6 +236,7 @@ class _Logs:
     offset_s: float = 0.0
     dropped: int = 0
     seen: set[int] = field(default_factory=set)
+    stood: set[tuple[int, int]] = field(default_factory=set)
 
     @classmethod
     def open(cls, member: Member, stack: ExitStack, beside: Path) -> _Logs:
@@ -263,6 +268,17 @@ class _Logs:
         shift = self.offset_s * 1000.0
         self.span = Span(min(firsts) - INTERVAL_MS - shift, max(lasts) - shift)
 
+    def still(self) -> tuple[Span, ...]:
+        """When fio stood still, by the controller's clock; what its jobs say is put together."""
+        shift = self.offset_s * 1000.0
+        spans: list[Span] = []
+        for begin, end in sorted(self.stood):
+            if spans and begin - shift <= spans[-1].end_ms:
+                spans[-1] = Span(spans[-1].begin_ms, max(spans[-1].end_ms, end - shift))
+            else:
+                spans.append(Span(begin - shift, end - shift))
+        return tuple(spans)
+
     def histogram_step_s(self) -> int | None:
         steps = [log.step_ms for log in self.files.get("hist", []) if log.first_ms is not None]
         return max(1, round(float(np.median(steps)) / 1000)) if steps else None
@@ -277,6 +293,7 @@ class _Logs:
         parts = self._split(parse_rows(blocks), [len(self.files.get(kind, [])) for kind in kinds])
         jobs = max(len(self.files.get(kind, [])) for kind in kinds)
         iops, bw, lat = parts
+        self.stood.update(standstills(iops))
         amounts = worker_amounts(WorkerLogs(iops, bw, lat, jobs), window, self.offset_s)
         self.seen.update(np.flatnonzero(amounts.ios.any(axis=1)).tolist())
         if step_s is None:

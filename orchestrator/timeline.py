@@ -169,6 +169,17 @@ class _Shares:
         return shaped
 
 
+def standstills(rows: Rows) -> list[tuple[int, int]]:
+    """The intervals, (begin, end) in the rows' own ms, in which fio itself stood still.
+
+    Its I/Os may all be there: a job that catches up before the log's next tick hides the hole.
+    """
+    length = interval_lengths(rows.time_ms, rows.source * 3 + rows.direction)
+    long = length > GAP * INTERVAL_MS
+    ends = rows.time_ms[long]
+    return list(zip((ends - length[long]).tolist(), ends.tolist(), strict=True))
+
+
 def _pieces(end: Figures, length: Figures) -> tuple[Integers, Figures, Figures]:
     """Cut intervals into equal pieces of about a second: row, end and length of each piece."""
     number = np.maximum(np.rint(length), 1).astype(np.int64)

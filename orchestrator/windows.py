@@ -36,6 +36,14 @@ class WindowRates(Struct, frozen=True, kw_only=True):
         return self.end_s - self.begin_s
 
 
+class Standstill(Struct, frozen=True, kw_only=True):
+    """A worker's fio stood still: its log has no tick between these seconds of the series."""
+
+    worker: str
+    begin_s: float
+    end_s: float
+
+
 class Course(Struct, frozen=True, kw_only=True):
     """How a case went over time, from its series.
 
@@ -58,6 +66,7 @@ class Course(Struct, frozen=True, kw_only=True):
     #: rates over the window that steadiness was judged on: SNIA's own result; None when too short
     judged: WindowRates | None = None
     anomalies: tuple[Anomaly, ...] = ()
+    standstills: tuple[Standstill, ...] = ()
     #: anomalies beyond those kept
     more_anomalies: int = 0
     dropped_lines: int = 0

@@ -302,6 +302,8 @@ def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
     told = [r for r in check_plausible(result, CaseFacts(paced=True)) if r.code == "series-dip"]
     assert "24 s" in told[0].text
     assert "2026-11-30 22:10:33 UTC" in (told[0].evidence or "")
+    assert reasons["fio-stood-still"].worker == "w1"
+    assert "for 4.8 s" in reasons["fio-stood-still"].text
     assert result.course is not None
     steady = result.course.steady
     assert steady is not None
@@ -319,7 +321,8 @@ def test_even_course_says_nothing(tmp_path: Path) -> None:
     (folder / "series_iops.1.log").write_text(rows)
     result = with_course(tmp_path, folder)
     reasons = check_plausible(result, CaseFacts(paced=True, steady_asked=True))
-    assert not [reason for reason in reasons if reason.code.startswith(("series", "not-steady"))]
+    prefixes = ("series", "not-steady", "fio-stood")
+    assert not [reason for reason in reasons if reason.code.startswith(prefixes)]
 
 
 def test_workers_that_never_measured_together_are_invalid(tmp_path: Path) -> None:

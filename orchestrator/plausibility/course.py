@@ -39,10 +39,20 @@ def check_course(subject: Plausible) -> Iterator[Reason]:
         )
     for anomaly in course.anomalies[:_TOLD]:
         yield _anomaly_reason(anomaly, course.origin_ms)
+    for still in course.standstills[:_TOLD]:
+        yield Reason(
+            code="fio-stood-still",
+            text=f"fio itself stood still for {still.end_s - still.begin_s:.1f} s",
+            worker=still.worker,
+            level="note",
+            threshold="a tick in its logs every second",
+            evidence=f"from {_instant(course.origin_ms, still.begin_s)}",
+            next_step="the worker was paused or had no CPU: look for vMotion, snapshots, and an "
+            "overcommitted host; I/Os that were due then are in no latency",
+        )
 
 
 def _anomaly_reason(anomaly: Anomaly, origin_ms: float) -> Reason:
-    begin = datetime.fromtimestamp(origin_ms / 1000.0 + anomaly.begin_s, tz=UTC)
     whole = anomaly.worker is None
     serious = whole and anomaly.kind in ("stall", "throttled")
     also = f", in {anomaly.workers_too} workers" if anomaly.workers_too else ""
@@ -52,8 +62,13 @@ def _anomaly_reason(anomaly: Anomaly, origin_ms: float) -> Reason:
         worker=anomaly.worker,
         level="unknown" if serious else "note",
         threshold=f"{anomaly.limit:.0f} IOPS",
-        evidence=f"from {begin:%Y-%m-%d %H:%M:%S} UTC (controller's clock), "
+        evidence=f"from {_instant(origin_ms, anomaly.begin_s)}, "
         f"seconds {anomaly.begin_s} to {anomaly.end_s} of the series",
         next_step="compare with events of hosts and storage at that time (resync, vMotion, "
         "destaging, throttling by policy)",
     )
+
+
+def _instant(origin_ms: float, second: float) -> str:
+    at = datetime.fromtimestamp(origin_ms / 1000.0 + second, tz=UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC (controller's clock)"
