@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.compare import CaseComparison, Comparison, Side, compare, exit_code
 from orchestrator.contrast import Observation, Row, Rules
@@ -207,10 +208,7 @@ def test_invalid_figures_are_refused() -> None:
     base = _side("a", [100.0] * 5)
     bad = _result("c", _direction(100.0, 1e6))
     reason = Reason(code="zero-latency", text="...", level="invalid")
-    bad = CaseResult(
-        **{name: getattr(bad, name) for name in bad.__struct_fields__ if name not in ("verdict",)},
-        verdict=Verdict(value="invalid", reasons=(reason,)),
-    )
+    bad = replace(bad, verdict=Verdict(value="invalid", reasons=(reason,)))
     case = compare(base, Side("b", {"c": (Observation(bad),)})).cases[0]
     assert case.presence == "refused"
     assert "zero-latency" in case.words
@@ -296,3 +294,29 @@ def test_chosen_metrics_alone_are_judged() -> None:
     assert [row.metric for row in found.cases[0].rows] == ["read.latency.p99"]
     assert CaseComparison("x", "both").verdict == "unknown"
     assert len(METRICS) > 1
+
+
+def test_a_baseline_without_figures_is_refused() -> None:
+    """When the baseline failed there is nothing to be better or worse than."""
+    failed = _result("c", _direction(1.0, None))
+    failed = replace(failed, outcome="failed", total=None)
+    base = Side("a", {"c": (Observation(failed),)})
+    case = compare(base, _side("b", [100.0])).cases[0]
+    assert case.presence == "refused"
+    assert "no figures in a: failed" in case.words
+
+
+def test_repeats_that_ran_under_different_conditions_say_all() -> None:
+    """A side whose repeats differ in workers names both numbers."""
+    two = replace(_result("c", _direction(1.0, 1e6)), expected_workers=2)
+    mixed = Side("a", {"c": (Observation(two), *_side("x", [1.0]).cases["c"])})
+    found = compare(mixed, _side("b", [1.0])).cases[0].differences
+    assert ("workers", "2, 4", 4) in [(d.name, d.baseline, d.candidate) for d in found]
+
+
+def test_a_small_but_certain_change_is_neither_worse_nor_the_same() -> None:
+    """2 % less, certain, with an interval that reaches beyond 3 %: unknown, and says why."""
+    base = _side("a", [100.0, 102.0, 98.0, 101.0, 99.0])
+    less = _side("b", [97.4, 99.4, 95.4, 98.4, 96.4])
+    row = _row(compare(base, less, Rules(metrics=(parse_metric("iops"),))), "iops")
+    assert row.verdict == "unknown"

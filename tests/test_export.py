@@ -216,3 +216,26 @@ def test_comparison_uses_the_series(
     assert run_cli(arguments) == 3
     (case,) = json.loads(capsys.readouterr().out)["comparisons"][0]["cases"]
     assert [row["method"] for row in case["rows"]] == ["block means"]
+
+
+def test_a_common_series_file_is_told_apart_by_case(
+    tmp_path: Path, merged: RunResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One series.parquet for all cases: each case gets its own rows."""
+    folder = RunStore(tmp_path).create("all", "suite: s\n")
+    folder.write("result.json", write_result(merged).decode())
+    part = tmp_path / "part.parquet"
+    assert write_series(part, [Member("w1", find_logs(LOGS))])
+    frame = pl.read_parquet(part)
+    named = [frame.with_columns(pl.lit(f"4k.repeat={n}").alias("case")) for n in (1, 2)]
+    pl.concat(named).write_parquet(folder.path / "series.parquet")
+    assert run_cli(["export", "all", "--runs", str(tmp_path), "--per", "second"]) == 0
+    read = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    counts = [sum(row["case"] == f"4k.repeat={n}" for row in read) for n in (1, 2)]
+    assert counts[0] == counts[1] > 0
+
+
+def test_an_output_that_cannot_be_written_is_usage(runs: Path, tmp_path: Path) -> None:
+    """A wrong path is an error of the user's, not a bug."""
+    target = tmp_path / "no" / "such" / "folder.csv"
+    assert run_cli(["export", "r", "--runs", str(runs), "-o", str(target)]) == 2
