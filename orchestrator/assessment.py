@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from orchestrator import __version__, demand
 from orchestrator.analysis import analyse_case
+from orchestrator.caseload import case_facts
 from orchestrator.collected import read_ended, read_evidence
+from orchestrator.course import case_course
 from orchestrator.evidence import CaseExpectation, Thresholds, WorkerEvidence
 from orchestrator.plan import (
     Plan,
@@ -16,6 +20,7 @@ from orchestrator.plan import (
     measured_seconds,
     ramp_seconds,
 )
+from orchestrator.plausibility import judged
 from orchestrator.results import CaseResult, RunResult
 from orchestrator.store import Event, RunFolder
 from orchestrator.suites import Case
@@ -57,12 +62,34 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
         for name in expected.workers:
             yield read_evidence(name, folder.raw(case.id, name))
 
-    return analyse_case(
+    result = analyse_case(
         expected,
         evidence(),
         policy_satisfied=lambda received, workers: received >= plan.policy.needed(workers),
         t0=agreed_start(case.id, events),
     )
+    course = case_course(
+        folder.path / "raw" / case.id,
+        folder.series(case.id),
+        _counted(result, folder),
+        ramp_s=expected.ramp_s,
+    )
+    prepared = bool(expected.preconditioned)
+    return judged(replace(result, course=course), case_facts(plan, case, prepared=prepared))
+
+
+def _counted(result: CaseResult, folder: RunFolder) -> Iterator[WorkerEvidence]:
+    """The workers that the totals hold, without their outputs."""
+    for name, worker in result.workers.items():
+        ended = read_ended(folder.raw(result.case, name) or {})
+        if worker.counted and ended is not None:
+            yield WorkerEvidence(
+                name,
+                group=ended.group,
+                host=ended.host,
+                started=ended.started,
+                clock_offset_s=ended.clock_offset_s,
+            )
 
 
 def agreed_start(case: str, events: Sequence[Event]) -> float | None:

@@ -19,7 +19,7 @@ from orchestrator.demand import Assignment, assign_targets
 from orchestrator.errors import ConfigError, TemplateError
 from orchestrator.ownjob import fill_targets
 from orchestrator.profiles import Job, Profile, fio_time, with_timing
-from orchestrator.sections import JobTarget, escape_filename, parse_job_text
+from orchestrator.sections import JobTarget, escape_filename, parse_job_text, set_option
 from orchestrator.shapes import (
     BlockSizes,
     BlockSplits,
@@ -87,15 +87,23 @@ def _compiled(template: TemplateSource) -> tuple[jinja2.Template, frozenset[str]
 
 
 def render_job(
-    profile: Profile, targets: Sequence[JobTarget], *, seed: int, template: TemplateSource
+    profile: Profile,
+    targets: Sequence[JobTarget],
+    *,
+    seed: int,
+    template: TemplateSource,
+    logs: Mapping[str, str] | None = None,
 ) -> str:
-    """The job file of one worker. `seed` is the worker's own.
+    """The job file of one worker. `seed` is the worker's own; `logs` are options for all jobs that
+    make fio write its series (`fio_logs.log_options`).
 
     With the user's own file the template and the seed are not used. ConfigError when the profile
     doesn't fit the targets (a rate too small to split, a working set below the block size).
     """
     if profile.fio is not None:
         job = with_timing(parse_job_text(profile.fio), profile)
+        for key, value in reversed(list((logs or {}).items())):
+            job = set_option(job, key, value)
         return fill_targets(job, targets, name=profile.name).render()
     sections = [
         section
@@ -112,6 +120,7 @@ def render_job(
             "ramp": fio_time(profile.ramp) if profile.ramp else None,
             "seed": seed,
             "percentiles": PERCENTILES,
+            "logs": logs or {},
             "sections": sections,
         },
     )

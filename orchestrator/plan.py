@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orchestrator import demand
 from orchestrator.errors import InputError, Problem
+from orchestrator.fio_logs import log_options
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Ssh, Target, Worker
 from orchestrator.problems import nearest
 from orchestrator.profiles import Profile
@@ -48,6 +49,7 @@ class Plan(BaseModel):
     fast_fail: float
     pause: float
     grace: float = 60.0
+    series: bool = True
     policy: Policy
     thresholds: Thresholds
     repeats: Repeats = Repeats()
@@ -97,6 +99,7 @@ def build_plan(
         fast_fail=suite.fast_fail,
         pause=suite.pause,
         grace=suite.grace,
+        series=suite.series,
         policy=suite.policy,
         thresholds=suite.thresholds,
         repeats=suite.repeats,
@@ -233,6 +236,11 @@ def device_name(target: BlockTarget) -> str:
         if value:
             return f"{word}={value}"
     return target.path or "?"
+
+
+def job_logs(plan: Plan, profile: Profile) -> dict[str, str]:
+    """The options that make fio log a profile's series; none when the plan wants no series."""
+    return log_options(demand.measured_seconds(profile)) if plan.series else {}
 
 
 # -- times ----------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from orchestrator.plan import (
     deadline_seconds,
     fill_deadline_seconds,
     filled,
+    job_logs,
     ramp_seconds,
     wall_seconds,
 )
@@ -168,6 +169,7 @@ class Conductor:
                         targets,
                         seed=part.seed,
                         template=self._template(JOB_TEMPLATE),
+                        logs=job_logs(self.plan, part.profile),
                     )
                     staged.append(self._one(member, case.id, text))
         return staged

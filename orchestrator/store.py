@@ -4,6 +4,7 @@
       plan.yaml                 the resolved plan, written before the first host is touched
       state.jsonl               the journal: one event a line, appended and fsynced
       raw/<case>/<worker>/      what the worker sent, verbatim; a folder appears whole, by rename
+      series/<case>.parquet     the case second by second
       result.json               everything after raw can be rebuilt from it
       lock                      held by the process that conducts the run
 
@@ -175,6 +176,12 @@ class RunFolder:
         if not folder.is_dir():
             return None
         return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def series(self, case: str) -> Path:
+        """Where a case's series stands (or will); its folder is there."""
+        folder = self.path / "series"
+        folder.mkdir(exist_ok=True)
+        return folder / f"{case}.parquet"
 
     # -- one conductor at a time --------------------------------------------------------------
 

@@ -207,6 +207,7 @@ class Suite(BaseModel):
     grace: Annotated[
         Duration, Field(description="beyond ramp and runtime, before a worker ends a case itself")
     ] = 60.0
+    series: Annotated[bool, Field(description="let fio log every second of a case")] = True
     policy: Policy = Policy()
     thresholds: Thresholds = Thresholds()
     repeats: Annotated[Repeats, Field(description="a number, or a rule")] = Repeats()
@@ -250,7 +251,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, list[Any]]:
 
 #: Fields of a suite that an override may replace (the others are the cases' own).
 SUITE_FIELDS: Final = (
-    *("order", "seed", "prepare", "fast_fail", "pause", "grace"),
+    *("order", "seed", "prepare", "fast_fail", "pause", "grace", "series"),
     *("policy", "thresholds"),
 )
 

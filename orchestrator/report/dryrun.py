@@ -27,6 +27,7 @@ from orchestrator.plan import (
     expected_seconds,
     fill_bytes,
     filled,
+    job_logs,
     planned_targets,
     ramp_seconds,
     wall_seconds,
@@ -136,6 +137,7 @@ def job_text(plan: Plan, part: Assigned) -> str:
         [planned.target for planned in planned_targets(part.worker)],
         seed=part.seed,
         template=TemplateSource(JOB_TEMPLATE, plan.templates[JOB_TEMPLATE]),
+        logs=job_logs(plan, part.profile),
     )
 
 

@@ -557,6 +557,8 @@ finish() {
     if [ -e "$DIR/refused" ]; then by=refused; fi
     if [ -e "$DIR/deadline" ]; then by=deadline; fi
     if [ -e "$DIR/stop" ]; then by=stopped; fi
+    # fio's logs are text, a tenth when packed; after the end, so that it costs the case nothing.
+    for _log in *_*.log; do [ ! -s "$_log" ] || ! has gzip || gzip -f "$_log" 2>/dev/null; done
     _tries=0
     until write_done && mv "$DIR/.done" "$DIR/done"; do
         _tries=$(($_tries + 1))
