@@ -104,6 +104,28 @@ def connection_class(login: Login) -> type[http.client.HTTPSConnection]:
     return Pinned
 
 
+class _Stub(SoapStubAdapter):  # type: ignore[misc] # half-typed library: it counts as Any
+    """The library's connection, with a cookie of our choice alone.
+
+    A vCenter answers a call without a session with a cookie for a new, anonymous one; taken from
+    a late answer of another thread it would replace the one that has just been logged in.
+    """
+
+    @property
+    def cookie(self) -> str:
+        """The session that calls are made in."""
+        return self._cookie
+
+    @cookie.setter
+    def cookie(self, value: str) -> None:
+        if not hasattr(self, "_cookie"):
+            self._cookie = value
+
+    def adopt(self, cookie: str) -> None:
+        """Make calls in this session from now on."""
+        self._cookie = cookie
+
+
 class Session:
     """A logged-in session, usable by several threads."""
 
@@ -117,7 +139,8 @@ class Session:
         self._lock = threading.Lock()
         self._generation = 0
         self._closed = False
-        self._stub = self._new_stub("/sdk", self._mapped("connecting", self._version))
+        self._api = self._mapped("connecting", self._version)
+        self._stub = self._new_stub(_Stub, "/sdk", self._api)
         self._pbm: SoapStubAdapter | None = None
         self.instance = vim.ServiceInstance("ServiceInstance", self._stub)
         try:
@@ -128,8 +151,8 @@ class Session:
             self._stub.DropConnections()
             raise
 
-    def _new_stub(self, path: str, version: str) -> SoapStubAdapter:
-        stub = SoapStubAdapter(
+    def _new_stub(self, kind: type[SoapStubAdapter], path: str, version: str) -> SoapStubAdapter:
+        stub = kind(
             host=self.login.host,
             port=self.login.port,
             path=path,
@@ -159,13 +182,18 @@ class Session:
         return OLDEST_VERSION
 
     def _log_in(self) -> None:
+        """Log in on a connection of its own, then let all calls go on in the new session."""
         user = self.login.user
-        self._stub.cookie = ""
-        self._sessions.Login(
-            userName=user.reveal() if isinstance(user, Secret) else user,
-            password=self.login.password.reveal(),
-            locale=None,
-        )
+        door = self._new_stub(SoapStubAdapter, "/sdk", self._api)
+        try:
+            vim.SessionManager(self._sessions._moId, door).Login(
+                userName=user.reveal() if isinstance(user, Secret) else user,
+                password=self.login.password.reveal(),
+                locale=None,
+            )
+            self._stub.adopt(door.cookie)
+        finally:
+            door.DropConnections()
 
     @property
     def session_key(self) -> str:
@@ -182,7 +210,7 @@ class Session:
         """A connection to the policy service, on this session."""
         stub = self._pbm
         if stub is None:
-            stub = self._pbm = self._new_stub("/pbm/sdk", PBM_VERSION)
+            stub = self._pbm = self._new_stub(_Stub, "/pbm/sdk", PBM_VERSION)
         stub.requestContext = {"vcSessionCookie": self.session_key}
         return stub
 

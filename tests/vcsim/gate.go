@@ -76,6 +76,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	hit := g.record(method)
 	if g.lost(r, body, method) {
+		// As a vCenter does: a call without a session gets the cookie of a new, anonymous one.
+		w.Header().Set("Set-Cookie", "vmware_soap_session=anonymous; Path=/; HttpOnly; Secure")
 		g.fault(w, "NotAuthenticated", "The session is not authenticated.")
 		return
 	}
@@ -224,6 +226,9 @@ func (g *gate) lost(r *http.Request, body []byte, method string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	cookie := r.Header.Get("Cookie")
+	if strings.Contains(cookie, "=anonymous") {
+		return true
+	}
 	for key := range g.expired {
 		if strings.Contains(cookie, key) || bytes.Contains(body, []byte(key)) {
 			return true
