@@ -122,3 +122,14 @@ def test_an_inventory_has_workers_or_a_place_to_make_them(tmp_path: Path) -> Non
     assert found.workers == ()
     assert found.vsphere is not None
     assert found.vsphere.cluster == "C"
+
+
+def test_the_shipped_example_of_a_section_is_valid(tmp_path: Path) -> None:
+    """What stands as a comment in `inventory.example.yaml` works once it is no comment."""
+    text = (Path(__file__).parent.parent / "inventory.example.yaml").read_text()
+    lines = text[text.index("#vsphere:") :].splitlines()
+    path = tmp_path / "inventory.yaml"
+    path.write_text("\n".join(line.removeprefix("#") for line in lines))
+    found = load_inventory(path).vsphere
+    assert found is not None
+    assert set(found.model_fields_set) == set(Cluster.model_fields)
