@@ -71,8 +71,6 @@ class Vsan:
     encryption_at_rest: bool | None = None
     encryption_in_transit: bool | None = None
     performance_service: bool | None = None
-    default_policy: str | None = None
-    disks_by_host: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
