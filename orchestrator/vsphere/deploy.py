@@ -86,6 +86,7 @@ def deploy(
             f"deployment {cluster.deployment}: this can't become what is asked\n{lines}",
             next_step="change the inventory or the cluster; --force goes as far as it can",
         )
+    state.write_plan(layout.as_json())
     for remark in layout.remarks:
         tools.say(f"note: {remark}")
     work = Work(tools, cluster, state, ground.site)

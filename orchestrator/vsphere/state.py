@@ -4,6 +4,7 @@
     id_ed25519        the private key (mode 0600), and id_ed25519.pub
     hosts/NAME        a worker's host key pair (mode 0600), and NAME.pub
     known_hosts       what the workers' SSH servers must show
+    plan.json         what the last deploy set out to do, and why
     workers.json      the workers as an inventory, once they are ready
 
 The folder is mode 0700. Every file appears by rename.
@@ -64,6 +65,10 @@ class DeploymentState:
         lines = [known_host(a, port, self.host_key(name).public) for name, a, port in workers]
         write_private(self.known_hosts, "".join(f"{line}\n" for line in lines))
 
+    def write_plan(self, plan: dict[str, Any]) -> None:
+        """Keep what a deploy sets out to do."""
+        write_private(self.folder / "plan.json", json.dumps(plan, indent=1) + "\n")
+
     def write_workers(self, inventory: dict[str, Any]) -> Path:
         """Keep the workers as an inventory of static hosts."""
         path = self.folder / "workers.json"
@@ -73,7 +78,8 @@ class DeploymentState:
     def remove(self) -> None:
         """Remove the files of this deployment, and the folder where nothing else is in it."""
         ours = [*sorted(self.folder.glob("hosts/*")), self.known_hosts, self.key_file]
-        ours += [self.folder / f for f in ("id_ed25519.pub", "workers.json", "deployment.json")]
+        names = ("id_ed25519.pub", "plan.json", "workers.json", "deployment.json")
+        ours += [self.folder / name for name in names]
         for path in ours:
             path.unlink(missing_ok=True)
         for folder in (self.folder / "hosts", self.folder):

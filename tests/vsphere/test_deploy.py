@@ -349,6 +349,8 @@ def test_the_folder_is_private_and_pins_every_host_key(state: DeploymentState) -
     assert "PRIVATE" not in repr(state.login_key()) + repr(state)
     kept = json.loads((state.folder / "workers.json").read_text())
     assert kept["ssh"]["known_hosts"] == str(state.known_hosts)
+    planned = json.loads((state.folder / "plan.json").read_text())
+    assert [worker["action"] for worker in planned["workers"]] == ["make"] * 4
 
 
 def test_a_folder_keeps_its_deployment(state: DeploymentState, tmp_path: Path) -> None:
@@ -389,3 +391,54 @@ def test_several_networks_are_told_apart_by_their_cards(state: DeploymentState) 
     assert [nic.network for nic in machine.nics] == ["network-1", "portgroup:dvpg-1"]
     assert machine.settings["hcio.seed"]
     assert len(cloudinit.unpacked(cloudinit.packed("x"))) == 1
+
+
+def test_an_instant_clone_ends_as_what_is_wanted(state: DeploymentState) -> None:
+    """It starts as a running copy of its source; it is switched off, fitted and started anew."""
+    source = template("running", "vm-3")
+    running = Machine(**{**source.__dict__, "template": False, "power": "on"})
+    vsphere = FakeVSphere(fake_site(), [running])
+    section = cluster(addresses="dhcp", count=1, source={"template": "running", "clone": "instant"})
+    done, _ = run(vsphere, state, section)
+    assert len(done.workers) == 1
+    assert changing(vsphere) == ["clone", "power", "change", "power"]
+    run(vsphere, state, section)
+    assert changing(vsphere) == []
+
+
+@pytest.mark.parametrize(
+    ("clone", "said"),
+    [("linked", "a linked clone needs a snapshot"), ("instant", "needs a running VM")],
+)
+def test_a_source_that_can_not_be_cloned_so_is_said(
+    state: DeploymentState, clone: str, said: str
+) -> None:
+    """Before anything is made, with what to do instead."""
+    section = cluster(source={"template": "ubuntu-24.04", "clone": clone})
+    vsphere = fake_vsphere()
+    with pytest.raises(ConfigError, match=said):
+        run(vsphere, state, section)
+    assert changing(vsphere) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"top_networks": ["VM Netwrk"]}, "no network 'VM Netwrk'.*did you mean 'VM Network'"),
+        ({"top_datastores": ["LocalDS_9"]}, "no datastore 'LocalDS_9'"),
+        ({"top_hosts": ["elsewhere"]}, "no host can take a worker.*elsewhere: not in the cluster"),
+    ],
+)
+def test_what_the_cluster_has_not_is_named(
+    state: DeploymentState, changes: dict[str, Any], said: str
+) -> None:
+    """Names that aren't there, and hosts of which none is left."""
+    with pytest.raises(NotFoundInVCenter, match=said):
+        run(fake_vsphere(), state, cluster(**changes))
+
+
+def test_a_pool_that_is_too_small_is_a_problem(state: DeploymentState) -> None:
+    """Nothing is made when there are fewer addresses than workers."""
+    pool = {"addresses": ["10.0.0.1-10.0.0.2"], "prefix": 24}
+    with pytest.raises(ConfigError, match="the pool has 2 addresses for 4 workers"):
+        run(fake_vsphere(), state, cluster(addresses=pool))

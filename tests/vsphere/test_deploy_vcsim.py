@@ -151,6 +151,22 @@ def test_machines_of_others_are_left_alone(
     assert not {"bench-001", "bench-002"} & set(names)
 
 
+def test_calls_grow_with_the_workers_alone(vcsim: Vcsim, client: VCenter, tmp_path: Path) -> None:
+    """Each worker costs the same calls, whatever their number; looking again costs hardly any."""
+    made: dict[int, int] = {}
+    for count in (2, 12):
+        state = open_state(tmp_path / str(count), "bench")
+        section = cluster(count=count, top_storage_policy="raid1-ftt1")
+        vcsim.calls()
+        run(client, state, section)
+        made[count] = len(vcsim.calls())
+        run(client, state, section)
+        assert len(vcsim.calls()) <= 30
+        destroy(Tools(client, patience=PATIENCE), section, state.id)
+    # 23 to 24 in quiet, of which one WaitForUpdatesEx a task; a slow machine waits once more each.
+    assert (made[12] - made[2]) / 10 <= 28
+
+
 @pytest.mark.parametrize("clone", ["linked", "full"])
 def test_a_vm_with_a_snapshot_is_cloned_either_way(
     client: VCenter, state: DeploymentState, clone: str
