@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 
 from orchestrator import __version__, demand
 from orchestrator.analysis import analyse_case
+from orchestrator.attendance import read_attendance
 from orchestrator.caseload import case_facts
+from orchestrator.checks import verdict_of
 from orchestrator.collected import read_ended, read_evidence
 from orchestrator.course import case_course
 from orchestrator.evidence import CaseExpectation, Thresholds, WorkerEvidence
@@ -21,12 +24,14 @@ from orchestrator.plan import (
     ramp_seconds,
 )
 from orchestrator.plausibility import judged
-from orchestrator.results import CaseResult, RunResult
+from orchestrator.results import CaseResult, Reason, RunResult
 from orchestrator.store import Event, RunFolder
 from orchestrator.suites import Case
 
 CASE_FINISHED = "case.finished"
 CASE_ARMING = "case.arming"
+CASE_DECIDED = "case.decided"
+WARMED_UP = "case.warmed-up"
 PREPARED = "prepare.finished"
 
 
@@ -57,6 +62,9 @@ def expectation(plan: Plan, case: Case, *, prepared: bool) -> CaseExpectation:
 def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Event]) -> CaseResult:
     """Parse, merge and judge one case from what was collected of it."""
     expected = expectation(plan, case, prepared=any(e.name == PREPARED for e in events))
+    ended_by = decided(case.id, events) or "time"
+    if ended_by == "steady":
+        expected = dataclasses.replace(expected, runtime_s=_decided_s(case.id, events))
 
     def evidence() -> Iterator[WorkerEvidence]:
         for name in expected.workers:
@@ -74,8 +82,40 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
         _counted(result, folder),
         ramp_s=expected.ramp_s,
     )
-    prepared = bool(expected.preconditioned)
-    return judged(replace(result, course=course), case_facts(plan, case, prepared=prepared))
+    attended = read_attendance(folder, case.id)
+    result = replace(
+        result,
+        course=course,
+        ended_by=ended_by,
+        platform={name: said.document for name, said in attended.items()},
+    )
+    facts = case_facts(
+        plan,
+        case,
+        prepared=bool(expected.preconditioned),
+        steady_asked=plan.until is not None,
+    )
+    reasons = [reason for said in attended.values() for reason in said.reasons]
+    return with_reasons(judged(result, facts), reasons)
+
+
+def with_reasons(result: CaseResult, reasons: Sequence[Reason]) -> CaseResult:
+    """The case with more reasons, and the verdict that all of them make."""
+    if not reasons:
+        return result
+    return replace(result, verdict=verdict_of([*result.verdict.reasons, *reasons]))
+
+
+def decided(case: str, events: Sequence[Event]) -> str | None:
+    """What ended a case that runs until steady: `steady` or `cap`; None for any other."""
+    found = [e for e in events if e.name == CASE_DECIDED and e.fields["case"] == case]
+    return str(found[-1].fields["ended_by"]) if found else None
+
+
+def _decided_s(case: str, events: Sequence[Event]) -> float:
+    """Seconds that a case had measured when it was found steady; whole ones, fio ended later."""
+    found = [e for e in events if e.name == CASE_DECIDED and e.fields["case"] == case]
+    return float(int(found[-1].fields["measured_s"]))
 
 
 def _counted(result: CaseResult, folder: RunFolder) -> Iterator[WorkerEvidence]:
@@ -105,11 +145,22 @@ def finished_cases(events: Sequence[Event]) -> dict[str, str]:
     return {e.fields["case"]: e.fields["outcome"] for e in events if e.name == CASE_FINISHED}
 
 
+def skipped_cases(events: Sequence[Event]) -> dict[str, str]:
+    """Cases that were never started, with the reason: a policy, or repeats that were enough."""
+    return {
+        e.fields["case"]: str(e.fields["why"])
+        for e in events
+        if e.name == CASE_FINISHED and "why" in e.fields
+    }
+
+
 def assess_run(plan: Plan, folder: RunFolder) -> RunResult:
     """The whole result: every finished case of the plan, and where the figures come from."""
     events = folder.events()
     over = finished_cases(events)
-    cases = [assess_case(plan, case, folder, events) for case in plan.cases if case.id in over]
+    skipped = skipped_cases(events)
+    done = [case for case in plan.cases if case.id in over and case.id not in skipped]
+    cases = [assess_case(plan, case, folder, events) for case in done]
     return RunResult(cases=tuple(cases), provenance=provenance(plan, folder, events))
 
 
@@ -126,6 +177,7 @@ def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[s
         "ended": events[-1].at if events else None,
         "cases_planned": [case.id for case in plan.cases],
         "cases_missing": [case.id for case in plan.cases if case.id not in over],
+        "cases_skipped": skipped_cases(events),
         "seed": plan.seed,
         "workers": {
             worker.name: {

@@ -18,9 +18,10 @@ from orchestrator.errors import InputError, Problem
 from orchestrator.fio_logs import log_options
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Ssh, Target, Worker
 from orchestrator.problems import nearest
-from orchestrator.profiles import Profile
+from orchestrator.profiles import Profile, override_profile
 from orchestrator.sections import JobTarget
-from orchestrator.suites import ALL, Case, Policy, Repeats, Suite, Thresholds
+from orchestrator.steady import longest_s
+from orchestrator.suites import ALL, Case, Policy, Repeats, Suite, Thresholds, Until
 from orchestrator.targets import Wanted
 
 SCHEMA: Final = 1
@@ -50,6 +51,8 @@ class Plan(BaseModel):
     pause: float
     grace: float = 60.0
     series: bool = True
+    until: Until | None = None
+    warm_up: Until | None = None
     policy: Policy
     thresholds: Thresholds
     repeats: Repeats = Repeats()
@@ -100,15 +103,26 @@ def build_plan(
         pause=suite.pause,
         grace=suite.grace,
         series=suite.series,
+        until=suite.until,
+        warm_up=suite.warm_up,
         policy=suite.policy,
         thresholds=suite.thresholds,
         repeats=suite.repeats,
         accept=suite.accept,
-        cases=tuple(cases),
+        cases=tuple(_lengthened(case, suite.until) for case in cases),
         workers=inventory.workers,
         ssh=inventory.ssh,
         templates=dict(templates),
     )
+
+
+def _lengthened(case: Case, until: Until | None) -> Case:
+    """A case that measures until it is steady is given the longest time that this may take."""
+    if until is None:
+        return case
+    longest = {"runtime": longest_s(until.rule, until.cap)}
+    groups = {name: override_profile(profile, longest) for name, profile in case.groups.items()}
+    return case.model_copy(update={"groups": groups})
 
 
 def _group_problems(cases: Sequence[Case], inventory: Inventory) -> Iterator[Problem]:
@@ -238,6 +252,19 @@ def device_name(target: BlockTarget) -> str:
     return target.path or "?"
 
 
+def warm_up_id(case_id: str) -> str:
+    """The id of a case's warm-up on the workers."""
+    return f"{case_id}.warm-up"
+
+
+def warming(plan: Plan, profile: Profile) -> Profile | None:
+    """A profile as its warm-up runs it: unmeasured, as long as it may take; None without one."""
+    if plan.warm_up is None:
+        return None
+    longest = longest_s(plan.warm_up.rule, plan.warm_up.cap)
+    return override_profile(profile, {"runtime": longest, "ramp": 0})
+
+
 def job_logs(plan: Plan, profile: Profile) -> dict[str, str]:
     """The options that make fio log a profile's series; none when the plan wants no series."""
     return log_options(demand.measured_seconds(profile)) if plan.series else {}
@@ -282,6 +309,7 @@ def fill_deadline_seconds(plan: Plan, size: int) -> float:
 def expected_seconds(plan: Plan) -> float:
     """How long the whole plan takes, without staging: fills at a usual rate, cases, pauses."""
     fills = [fill_bytes(plan, worker) or 0 for worker in plan.workers]
-    cases = sum(wall_seconds(case) for case in plan.cases)
+    warm_ups = plan.warm_up.cap if plan.warm_up is not None else 0.0
+    cases = sum(warm_ups + wall_seconds(case) for case in plan.cases)
     pauses = plan.pause * max(0, len(plan.cases) - 1)
     return max(fills, default=0) / FILL_USUAL_BYTES_PER_S + cases + pauses

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["connect", "check", "stage", "prepare", "arm", "ramp", "measure", "collect"]
+Phase = Literal[
+    "connect", "check", "stage", "prepare", "warm up", "arm", "ramp", "measure", "collect"
+]
 
 
 @dataclass(frozen=True)

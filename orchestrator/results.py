@@ -177,6 +177,10 @@ class CaseResult(Struct, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
     #: how the case went over time, from its series; None without logs
     course: Course | None = None
+    #: what attendants of the case say, by their names: the platform's counters, the cache
+    platform: Mapping[str, Any] = {}
+    #: what ended the measuring: `time` as asked, `steady` on evidence, `cap` without it
+    ended_by: str = "time"
 
 
 class RunResult(Struct, frozen=True, kw_only=True, gc=False):

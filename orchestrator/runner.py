@@ -19,39 +19,36 @@ from orchestrator.assessment import (
     CASE_ARMING,
     CASE_FINISHED,
     PREPARED,
+    WARMED_UP,
     assess_case,
     assess_run,
+    decided,
     finished_cases,
 )
+from orchestrator.attendance import Attendant, keep_attendance
 from orchestrator.clocks import ClockReading
 from orchestrator.collected import read_ended
 from orchestrator.demand import worker_seed
-from orchestrator.engine import Fleet, Member
-from orchestrator.jobfile import (
-    FILL_TEMPLATE,
-    JOB_TEMPLATE,
-    TemplateSource,
-    render_fill,
-    render_job,
-)
+from orchestrator.engine import Fleet
+from orchestrator.errors import ConfigError
 from orchestrator.plan import (
     PREPARE,
     Plan,
     assignments,
-    deadline_seconds,
     fill_deadline_seconds,
     filled,
-    job_logs,
     ramp_seconds,
     wall_seconds,
+    warm_up_id,
 )
 from orchestrator.progress import Notice
+from orchestrator.repetition import another_repeat
 from orchestrator.results import CaseResult, RunResult, write_result
-from orchestrator.sections import JobTarget
+from orchestrator.staging import fill_size, staged_cases
+from orchestrator.steady import longest_s
 from orchestrator.store import RESULT, RunFolder
 from orchestrator.suites import Case
 from orchestrator.trial import ROUNDS, Lab, NotEnoughWorkers, Spec, Trial
-from orchestrator.worker.stream import CheckedDevice, StagedCase
 
 #: Between the latest end of a detached case and the start of the next one, in seconds.
 DETACHED_GAP_S = 15.0
@@ -87,12 +84,14 @@ class Conductor:
         fleet: Fleet,
         lab: Lab,
         mode: Mode = Mode(),
+        attendants: Sequence[Attendant] = (),
     ) -> None:
         self.plan = plan
         self.folder = folder
         self.fleet = fleet
         self.lab = lab
         self.mode = mode
+        self.attendants = tuple(attendants)
         self._named: set[str] = set()
 
     def conduct(self) -> RunResult | None:
@@ -103,8 +102,12 @@ class Conductor:
             again = bool(self.folder.events())
             self.folder.record("run.resumed" if again else "run.started", suite=self.plan.suite)
             try:
+                for attendant in self.attendants:
+                    attendant.open(self.folder)
                 return self._walk()
             finally:
+                for attendant in self.attendants:
+                    attendant.close()
                 self.fleet.close()
 
     def _walk(self) -> RunResult | None:
@@ -114,12 +117,15 @@ class Conductor:
             self._stage()
             self._prepare()
             if self.mode.detach:
+                self._refuse_to_leave()
                 self._detach()
                 return None
         trial: Trial | None = None
         try:
             for position, case in enumerate(self.plan.cases, start=1):
                 if case.id in finished_cases(self.folder.events()):
+                    continue
+                if self._enough(case.id):
                     continue
                 trial = self._trial(case, position)
                 if not self._case(trial):
@@ -150,41 +156,13 @@ class Conductor:
         over = finished_cases(self.folder.events())
         todo = [case for case in self.plan.cases if case.id not in over]
         self._say(f"staging {self._count(todo, 'case')} on {self._count(self.fleet.alive())}")
-        answers = self.fleet.stage(self.fleet.alive(), lambda m: self._staged_cases(m, todo))
+        fill = not self._prepared()
+        answers = self.fleet.stage(
+            self.fleet.alive(), lambda member: staged_cases(self.plan, member, todo, fill=fill)
+        )
         self.fleet.mark_broken(answers.errors)
         self._require("stage")
         self.folder.record("run.staged", cases=len(todo), workers=len(self.fleet.alive()))
-
-    def _staged_cases(self, member: Member, cases: Sequence[Case]) -> list[StagedCase]:
-        targets = job_targets(member)
-        staged = []
-        fill = fill_text(self.plan, member, self._template(FILL_TEMPLATE))
-        if fill is not None and not self._prepared():
-            staged.append(self._one(member, PREPARE, fill))
-        for case in cases:
-            for part in assignments(self.plan, case):
-                if part.worker.name == member.name:
-                    text = render_job(
-                        part.profile,
-                        targets,
-                        seed=part.seed,
-                        template=self._template(JOB_TEMPLATE),
-                        logs=job_logs(self.plan, part.profile),
-                    )
-                    staged.append(self._one(member, case.id, text))
-        return staged
-
-    def _one(self, member: Member, case: str, text: str) -> StagedCase:
-        devices = [
-            CheckedDevice(target.path, target.size or 0, target.number or "")
-            for target in member.targets
-            if target.kind == "device"
-        ]
-        files = [target.path for target in member.targets if target.kind == "file"]
-        return StagedCase(case, text.encode(), tuple(devices), tuple(files))
-
-    def _template(self, name: str) -> TemplateSource:
-        return TemplateSource(name, self.plan.templates[name])
 
     def _prepared(self) -> bool:
         return any(event.name == PREPARED for event in self.folder.events())
@@ -228,33 +206,69 @@ class Conductor:
 
     # -- cases --------------------------------------------------------------------------------
 
-    def _trial(self, case: Case, position: int) -> Trial:
+    def _enough(self, case: str) -> bool:
+        """Whether a planned repeat isn't wanted any more: the interval is narrow enough."""
+        events = self.folder.events()
+        over = [c for c in self.plan.cases if c.id in finished_cases(events)]
+        if self.plan.repeats.gate is None:
+            return False
+        earlier = [assess_case(self.plan, c, self.folder, events) for c in over]
+        decision = another_repeat(case, earlier, self.plan.repeats)
+        if decision is None or decision.go_on:
+            return False
+        self._say(f"case {case} is not needed: {decision.text}")
+        self.folder.record(CASE_FINISHED, case=case, outcome="skipped", why=decision.text)
+        return True
+
+    def _trial(self, case: Case, position: int, *, warm_up: bool = False) -> Trial:
         parts = assignments(self.plan, case)
+        if warm_up and self.plan.warm_up is not None:
+            longest = longest_s(self.plan.warm_up.rule, self.plan.warm_up.cap)
+            ramp, wall = 0.0, longest
+        else:
+            ramp, wall = ramp_seconds(case), wall_seconds(case)
         spec = Spec(
-            case=case.id,
-            phase="measure",
+            case=warm_up_id(case.id) if warm_up else case.id,
+            phase="warm up" if warm_up else "measure",
             workers=tuple(part.worker.name for part in parts),
             groups={part.worker.name: part.group for part in parts},
             seeds={part.worker.name: part.seed for part in parts},
-            ramp_s=ramp_seconds(case),
-            wall_s=wall_seconds(case),
-            deadline_s=deadline_seconds(self.plan, case),
+            ramp_s=ramp,
+            wall_s=wall,
+            deadline_s=wall + self.plan.grace,
             fast_fail_s=self.plan.fast_fail,
+            until=self.plan.warm_up if warm_up else self.plan.until,
             position=position,
             cases=len(self.plan.cases),
         )
-        return Trial(spec, self.plan, self.fleet, self.folder, self.lab)
+        trial = Trial(spec, self.plan, self.fleet, self.folder, self.lab)
+        trial.steady = decided(spec.case, self.folder.events()) == "steady"
+        return trial
 
     def _case(self, trial: Trial) -> bool:
         """Conduct one case; False when it is left running."""
         try:
-            if not self._run_trial(trial):
+            if not self._warm_up(trial) or not self._run_trial(trial):
                 return False
         except NotEnoughWorkers as error:
             self._say(str(error), warning=True)
             trial.watched.failed.clear()
             trial.collect({}, self._collected(trial.spec.case))
         self._close_case(trial)
+        return True
+
+    def _warm_up(self, trial: Trial) -> bool:
+        """Run the case unmeasured until it is steady, once; False when that still runs."""
+        name = warm_up_id(trial.spec.case)
+        events = self.folder.events()
+        done = any(e.name == WARMED_UP and e.fields["case"] == trial.spec.case for e in events)
+        if self.plan.warm_up is None or done or self._last_arming(trial.spec.case)[0]:
+            return True
+        warm = self._trial(self.plan.case(trial.spec.case), trial.spec.position, warm_up=True)
+        if not self._run_trial(warm):
+            return False
+        ended_by = decided(name, self.folder.events()) or "cap"
+        self.folder.record(WARMED_UP, case=trial.spec.case, ended_by=ended_by)
         return True
 
     def _run_trial(self, trial: Trial) -> bool:
@@ -265,6 +279,7 @@ class Conductor:
             if not self.mode.wait and not all(trial.watched.over(n) for n in trial.participants()):
                 self._say(f"case {trial.spec.case} still runs on the workers")
                 return False
+            self._attend(trial)
             trial.watch()
         elif not self.mode.start:
             self._say(f"case {trial.spec.case} was not started")
@@ -274,12 +289,38 @@ class Conductor:
         _, _, clocks = self._last_arming(trial.spec.case)
         self.folder.record("case.ended", case=trial.spec.case)
         trial.collect(clocks, self._collected(trial.spec.case))
+        self._dismiss(trial)
         return True
+
+    def _attend(self, trial: Trial) -> None:
+        """Tell the attendants that a case is under way; what isn't measured isn't attended."""
+        if trial.spec.phase == "measure":
+            for attendant in self.attendants:
+                attendant.begin(trial.spec.case, trial.spec.workers)
+            trial.during = self._during
+
+    def _during(self) -> None:
+        for attendant in self.attendants:
+            attendant.during()
+
+    def _dismiss(self, trial: Trial) -> None:
+        """Keep what the attendants have to say of a case that is over."""
+        if trial.spec.phase != "measure" or trial.t0 is None:
+            return
+        begin = trial.t0 + trial.spec.ramp_s
+        end = max(begin, min(self.lab.clock(), trial.t0 + (trial.spec.wall_s or 0.0)))
+        for attendant in self.attendants:
+            said = attendant.after(trial.spec.case, begin, end)
+            keep_attendance(self.folder, trial.spec.case, attendant.name, said)
 
     def _start(self, trial: Trial, attempt: int) -> None:
         """Arm and watch; once more when nobody woke in time for T0, so that nothing ran."""
+        if trial.spec.phase == "measure":
+            for attendant in self.attendants:
+                attendant.before(trial.spec.case, trial.spec.workers)
         for _ in range(ROUNDS):
             trial.arm(attempt + 1)
+            self._attend(trial)
             trial.watch()
             if not trial.missed():
                 return
@@ -349,6 +390,19 @@ class Conductor:
             self.lab.sleep(self.plan.pause)
 
     # -- left running -------------------------------------------------------------------------
+
+    def _refuse_to_leave(self) -> None:
+        """What needs this process between the cases can't be left alone."""
+        needs = [a.name for a in self.attendants]
+        needs += ["until"] * (self.plan.until is not None)
+        needs += ["warm_up"] * (self.plan.warm_up is not None)
+        needs += ["repeats.within"] * (self.plan.repeats.gate is not None)
+        if needs:
+            raise ConfigError(
+                f"--detach can't be used with {', '.join(needs)}",
+                means="hcio has to be there between the cases, or while they run",
+                next_step="run it attached (in tmux, say), or leave these out",
+            )
 
     def _detach(self) -> None:
         """Arm every case that is left, one after the other in time, and leave."""
@@ -424,29 +478,3 @@ class Conductor:
     @staticmethod
     def _count(things: Sequence[object], word: str = "worker") -> str:
         return f"{len(things)} {word}" + ("" if len(things) == 1 else "s")
-
-
-def job_targets(member: Member) -> list[JobTarget]:
-    """A worker's targets as fio is given them: where they are now, and how large."""
-    kinds = {"device": "block", "file": "file"}
-    return [
-        JobTarget(target.label, target.path, target.size or 0, kinds[target.kind])  # type: ignore[arg-type]
-        for target in member.targets
-    ]
-
-
-def fill_size(plan: Plan, member: Member) -> int:
-    """Bytes that a worker's fill writes."""
-    labels = filled(plan, member.worker)
-    return sum(target.size or 0 for target in member.targets if target.label in labels)
-
-
-def fill_text(plan: Plan, member: Member, template: TemplateSource) -> str | None:
-    """The fill's job file; None when the worker has nothing to fill."""
-    methods = filled(plan, member.worker)
-    targets = [target for target in job_targets(member) if target.label in methods]
-    if not targets:
-        return None
-    method = methods[targets[0].label]
-    seed = worker_seed(plan.seed, member.name)
-    return render_fill(method, targets, seed=seed, template=template)

@@ -4,6 +4,7 @@
       plan.yaml                 the resolved plan, written before the first host is touched
       state.jsonl               the journal: one event a line, appended and fsynced
       raw/<case>/<worker>/      what the worker sent, verbatim; a folder appears whole, by rename
+      platform/<case>/*.json    what attendants said of a case: the platform, the cache
       series/<case>.parquet     the case second by second
       result.json               everything after raw can be rebuilt from it
       lock                      held by the process that conducts the run
@@ -182,6 +183,18 @@ class RunFolder:
         folder = self.path / "series"
         folder.mkdir(exist_ok=True)
         return folder / f"{case}.parquet"
+
+    def write_platform(self, case: str, name: str, content: bytes) -> None:
+        """Keep what an attendant said of a case."""
+        folder = self.path / "platform" / case
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / f"{name}.json", content + b"\n")
+
+    def platform(self, case: str) -> dict[str, bytes]:
+        """What attendants said of a case, by their names."""
+        folder = self.path / "platform" / case
+        files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+        return {file.stem: file.read_bytes() for file in files}
 
     # -- one conductor at a time --------------------------------------------------------------
 

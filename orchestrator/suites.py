@@ -31,6 +31,7 @@ from orchestrator.problems import nearest, or_text, problems_of
 from orchestrator.profiles import Profile, override_profile
 from orchestrator.repeats import repeat_id
 from orchestrator.shapes import Name
+from orchestrator.steady import SteadyRule
 from orchestrator.units import (
     Duration,
     Percent,
@@ -126,8 +127,8 @@ class Repeats(BaseModel):
     @classmethod
     def _short(cls, data: Any) -> Any:
         """`repeats: 5`, and `within: 2%`."""
-        if isinstance(data, int) and not isinstance(data, bool):
-            return {"least": data}
+        if isinstance(data, int | str) and not isinstance(data, bool) and str(data).isdecimal():
+            return {"least": int(data)}
         if isinstance(data, Mapping) and isinstance(data.get("within"), str):
             return {**data, "within": data["within"].strip().removesuffix("%")}
         return data
@@ -151,6 +152,37 @@ class Repeats(BaseModel):
         if self.within is None:
             return None
         return Gate(within=self.within / 100, least=max(2, self.least), most=self.planned)
+
+
+class Until(BaseModel):
+    """Go on in whole windows until the summed IOPS are steady (SNIA's rule), at most to the cap."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    window: Annotated[Duration, Field(ge=10)] = 300.0
+    cap: Annotated[Duration, Field(ge=10)] = 3600.0
+    range: Annotated[Percent, Field(ge=1, description="of the mean, at most")] = 20
+    excursion: Annotated[Percent, Field(ge=1, description="of the fitted line, at most")] = 10
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """`until: steady` is the rule with its usual figures."""
+        return {} if data == "steady" else data
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if self.cap < self.window:
+            raise ValueError("cap is below one window")
+        return self
+
+    @property
+    def rule(self) -> SteadyRule:
+        """The rule with its thresholds as shares."""
+        return SteadyRule(
+            window_s=self.window,
+            range_limit=self.range / 100,
+            excursion_limit=self.excursion / 100,
+        )
 
 
 class GroupEntry(BaseModel):
@@ -207,6 +239,12 @@ class Suite(BaseModel):
     grace: Annotated[
         Duration, Field(description="beyond ramp and runtime, before a worker ends a case itself")
     ] = 60.0
+    until: Annotated[
+        Until | None, Field(description="steady, or a rule: how long a case measures")
+    ] = None
+    warm_up: Annotated[
+        Until | None, Field(description="steady, or a rule: run before it, not measured")
+    ] = None
     series: Annotated[bool, Field(description="let fio log every second of a case")] = True
     policy: Policy = Policy()
     thresholds: Thresholds = Thresholds()
@@ -251,8 +289,8 @@ def parse_overrides(words: Sequence[str]) -> dict[str, list[Any]]:
 
 #: Fields of a suite that an override may replace (the others are the cases' own).
 SUITE_FIELDS: Final = (
-    *("order", "seed", "prepare", "fast_fail", "pause", "grace", "series"),
-    *("policy", "thresholds"),
+    *("order", "seed", "prepare", "fast_fail", "pause", "grace", "series", "until", "warm_up"),
+    *("policy", "thresholds", "repeats"),
 )
 
 
@@ -270,10 +308,10 @@ def override_suite(
         field, _, inner = name.partition(".")
         if field not in SUITE_FIELDS:
             rest[name] = list(values)
-        elif len(values) != 1 or (inner and not isinstance(data[field], dict)):
+        elif len(values) != 1 or (inner and not isinstance(data.get(field, {}), dict)):
             problems.append(Problem("--set", None, name, "takes one value"))
         elif inner:
-            data[field][inner] = values[0]
+            data.setdefault(field, {})[inner] = values[0]
         else:
             data[field] = values[0]
     try:

@@ -6,8 +6,8 @@ crash, a `collect`) joins it. Only a case that provably runs nowhere is armed an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from orchestrator.clocks import ClockReading, choose_start
 from orchestrator.collected import Ended, raw_files
@@ -15,9 +15,11 @@ from orchestrator.engine import Answers, Fleet, unreachable
 from orchestrator.errors import HcioError
 from orchestrator.plan import Plan
 from orchestrator.progress import Notice, Phase, Report, Snapshot
+from orchestrator.steady import decide, judge_samples
 from orchestrator.store import RunFolder
+from orchestrator.suites import Until
 from orchestrator.worker.session import Fetched
-from orchestrator.worker.states import FULL_BYTES, CaseState
+from orchestrator.worker.states import FULL_BYTES, CaseState, Ending
 
 #: States of a case that fio was, is or will be run for.
 STARTED = frozenset({"armed", "running", "done", "lost"})
@@ -52,6 +54,7 @@ class Spec:
     wall_s: float | None
     deadline_s: float
     fast_fail_s: float
+    until: Until | None = None
     position: int = 0
     cases: int = 0
 
@@ -81,6 +84,8 @@ class Watch:
     silent: dict[str, HcioError] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     first_bytes: dict[str, int] = field(default_factory=dict)
+    #: (instant, IOPS of all workers) of every look that had a figure from each of them
+    rates: list[tuple[float, float]] = field(default_factory=list)
 
     def take(self, answers: Answers[CaseState]) -> None:
         """Note one round of answers."""
@@ -89,6 +94,14 @@ class Watch:
             self.states[name] = state
             if state.state == "done" or _io_seen(state, self.first_bytes):
                 self.doing_io.add(name)
+
+    def note_rate(self, now: float, names: Sequence[str]) -> None:
+        """Add a sample of the cluster's rate, if all of them gave theirs."""
+        etas = [s.eta for name in names if (s := self.states.get(name)) and s.state == "running"]
+        figures = [eta.total_iops for eta in etas if eta is not None]
+        known = [figure for figure in figures if figure is not None]
+        if known and len(known) == len(names):
+            self.rates.append((now, sum(known)))
 
     def over(self, name: str) -> bool:
         """Whether nothing more is to come from a worker."""
@@ -118,6 +131,11 @@ class Trial:
         self.lab = lab
         self.t0: float | None = None
         self.watched = Watch()
+        #: told after every look at the workers
+        self.during: Callable[[], None] = _nothing
+        #: ended, or to be ended, because it is steady
+        self.steady = False
+        self._decide_s = 0.0 if spec.until is None else spec.until.window
 
     # -- before T0 ---------------------------------------------------------------------------------
 
@@ -239,9 +257,11 @@ class Trial:
             self.watched.take(self.fleet.poll(pending, self.spec.case))
             now = self.lab.clock()
             self._tell(now)
+            self.during()
             if not checked and now >= t0 + self.spec.fast_fail_s:
                 checked = True
                 self._fast_fail(pending)
+            self._until_steady(now, t0)
             if now >= give_up:
                 return
             if any(not self.watched.over(n) for n in pending):
@@ -256,6 +276,8 @@ class Trial:
         """Seconds to the next question: the interval, but soon after the expected end."""
         wall = self.spec.wall_s
         interval = self.lab.poll_s or min(10.0, max(1.0, (wall or 60.0) / 30))
+        if self.spec.until is not None:
+            interval = min(interval, self.spec.until.window / 20)
         if wall is None:
             return min(interval, 1.0) if self.lab.poll_s is None else interval
         end = t0 + wall
@@ -279,6 +301,30 @@ class Trial:
         missing = {*idle, *self.watched.failed, *self.fleet.broken(self.spec.workers)}
         if total - len(missing) < self.plan.policy.needed(total):
             self.watched.failed.update({name: f"no I/O {after} after T0" for name in idle})
+            self.stop()
+
+    def _until_steady(self, now: float, t0: float) -> None:
+        """After each whole window: end the case when it is steady, or let it go on to its cap."""
+        until, measured = self.spec.until, now - t0 - self.spec.ramp_s
+        if until is None or self.steady:
+            return
+        self.watched.note_rate(now, self.participants())
+        if measured < self._decide_s:
+            return
+        latest = judge_samples(self.watched.rates, now, until.rule)
+        decision = decide(self._decide_s, latest, until.rule, until.cap)
+        self.lab.report(Notice(f"case {self.spec.case}: {decision.reason}"))
+        self._decide_s = decision.until_s if decision.go_on else float("inf")
+        if not decision.go_on:
+            self.steady = decision.ended_by == "steady"
+            self.folder.record(
+                "case.decided",
+                case=self.spec.case,
+                ended_by=decision.ended_by,
+                measured_s=measured,
+                reason=decision.reason,
+            )
+        if self.steady:
             self.stop()
 
     def stop(self) -> None:
@@ -372,6 +418,10 @@ class Trial:
         member = self.fleet.members[name]
         outcome, reason = self._judge(name, state, error)
         ending = state.ending if state is not None else None
+        if self.steady and ending is not None and ending.by == "stopped":
+            # Ended by us with all that was asked for; fio's status after a TERM is 128.
+            outcome, reason = "done", None
+            ending = replace(ending, by="steady", exit=0)
         return Ended(
             worker=name,
             outcome=outcome,
@@ -381,7 +431,7 @@ class Trial:
             attempt=state.attempt if state is not None else None,
             state=state.state if state is not None else "",
             exit_status=ending.exit if ending is not None else None,
-            ended_by=_ended_by(state),
+            ended_by=_ended_by(ending),
             t0=None if self.t0 is None or clock is None else clock.to_worker(self.t0),
             started=state.began if ending is None and state is not None else _started(state),
             ended=ending.ended if ending is not None else None,
@@ -432,12 +482,14 @@ def _outcome_of(state: CaseState) -> tuple[str, str | None]:
     return "done", None
 
 
-def _ended_by(state: CaseState | None) -> str:
-    if state is None or state.ending is None:
+def _ended_by(ending: Ending | None) -> str:
+    if ending is None:
         return ""
-    if state.ending.by == "signal":
-        return f"signal:{state.ending.signal}"
-    return state.ending.by
+    return f"signal:{ending.signal}" if ending.by == "signal" else ending.by
+
+
+def _nothing() -> None:
+    """Nobody wants to be told."""
 
 
 def _started(state: CaseState | None) -> float | None:
