@@ -11,18 +11,12 @@ import click
 from orchestrator.catalog import parse_document
 from orchestrator.cli.display import open_display
 from orchestrator.cli.lab import RUN_PATIENCE_S, Opener, make_lab
+from orchestrator.cli.presenting import present
+from orchestrator.cli.sides import load_side
 from orchestrator.engine import AT_ONCE, Fleet
-from orchestrator.errors import (
-    EXIT_BROKEN,
-    EXIT_GOOD,
-    EXIT_INTERRUPTED,
-    EXIT_NO,
-    EXIT_UNKNOWN,
-)
+from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN
 from orchestrator.inventory import Inventory
 from orchestrator.plan import Plan
-from orchestrator.report.text import render_text
-from orchestrator.results import CaseResult, RunResult, write_result
 from orchestrator.runner import Conductor, Interrupted, Mode
 from orchestrator.store import RunFolder
 
@@ -56,8 +50,11 @@ def conduct(
     poll: float | None,
     forks: int,
     as_json: bool,
+    baseline: str | None = None,
 ) -> int:
-    """Walk a run, print its report, return the exit code."""
+    """Walk a run, print its report, return the exit code. `baseline` is the run that the suite's
+    acceptance rules mean; StoreError before anything runs when there is none of that name."""
+    base = load_side(baseline, folder.path.parent) if baseline else None
     signal.signal(signal.SIGTERM, _interrupt)
     interrupted = False
     with open_display() as display:
@@ -71,26 +68,9 @@ def conduct(
         again = "hcio collect" if mode.detach or not mode.start else "hcio resume"
         click.echo(f"left running; later: {again} {plan.run}", err=True)
         return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
-    click.echo(write_result(result).decode() if as_json else render_text(result), nl=False)
-    return EXIT_INTERRUPTED if interrupted else exit_code(result)
+    code = present(plan, folder, result, baseline=base, as_json=as_json)
+    return EXIT_INTERRUPTED if interrupted else code
 
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
-
-
-def exit_code(result: RunResult) -> int:
-    """The worst of the cases': broken 4, failed or invalid 1, unknown 3, good 0."""
-    codes = {_case_code(case) for case in result.cases}
-    for code in (EXIT_BROKEN, EXIT_NO, EXIT_UNKNOWN):
-        if code in codes:
-            return code
-    return EXIT_GOOD
-
-
-def _case_code(case: CaseResult) -> int:
-    if case.outcome == "broken":
-        return EXIT_BROKEN
-    if case.outcome in ("failed", "skipped") or case.verdict.value == "invalid":
-        return EXIT_NO
-    return EXIT_UNKNOWN if case.verdict.value == "unknown" else EXIT_GOOD

@@ -38,3 +38,10 @@ def options_of_a_walk(function: F) -> F:
         type=click.FloatRange(0.1, 3600),
         help="Seconds between two looks at the workers.",
     )(function)
+
+
+baseline_option = click.option(
+    "--baseline",
+    metavar="RUN",
+    help="The run that the suite's rules `vs baseline` mean (several: A1,A2,A3).",
+)

@@ -14,7 +14,7 @@ import click
 
 from orchestrator import __version__
 from orchestrator.catalog import Catalog, dump_yaml, load_inventory
-from orchestrator.cli.options import options_of_a_walk, runs_option
+from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_option
 from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Target, Worker
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE
@@ -52,6 +52,7 @@ SCRATCH_BYTES = 256 * 2**20
 @click.option("--detach", is_flag=True, help="Arm every case on the workers, then leave.")
 @click.option("--keep", is_flag=True, help="Leave files and targets on the workers.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result (or the plan) as JSON.")
+@baseline_option
 @runs_option
 @options_of_a_walk
 def run_command(
@@ -68,6 +69,7 @@ def run_command(
     detach: bool,
     keep: bool,
     as_json: bool,
+    baseline: str | None,
     runs: Path,
     poll: float | None,
     forks: int,
@@ -90,7 +92,7 @@ def run_command(
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
     click.echo(f"run {plan.run}: {folder.path}", err=True)
     mode = Mode(detach=detach, keep=keep)
-    return conduct(plan, folder, mode, poll=poll, forks=forks, as_json=as_json)
+    return conduct(plan, folder, mode, poll=poll, forks=forks, as_json=as_json, baseline=baseline)
 
 
 def make_plan(

@@ -13,17 +13,17 @@ import click
 from orchestrator.assessment import CASE_ARMING, assess_run, finished_cases
 from orchestrator.cli.conducting import (
     conduct,
-    exit_code,
     open_fleet,
     read_plan,
 )
 from orchestrator.cli.display import open_display
-from orchestrator.cli.options import options_of_a_walk, runs_option
+from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_option
+from orchestrator.cli.presenting import exit_code, present
+from orchestrator.cli.sides import load_side
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
 from orchestrator.plan import Plan, assignments
 from orchestrator.report.hcibench import render_hcibench
-from orchestrator.report.text import render_text
 from orchestrator.results import write_result
 from orchestrator.runner import Mode
 from orchestrator.store import RESULT, Event, RunFolder, RunStore
@@ -43,9 +43,16 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 @_run_argument
 @options_of_a_walk
 @click.option("--keep", is_flag=True, help="Leave files and targets on the workers.")
+@baseline_option
 @_json_option
 def resume_command(
-    run: str, runs: Path, poll: float | None, forks: int, keep: bool, as_json: bool
+    run: str,
+    runs: Path,
+    poll: float | None,
+    forks: int,
+    keep: bool,
+    baseline: str | None,
+    as_json: bool,
 ) -> int:
     """Take RUN up where it stands: join what runs on the workers, do the cases that are left.
 
@@ -53,7 +60,13 @@ def resume_command(
     """
     folder = RunStore(runs).find(run)
     return conduct(
-        read_plan(folder), folder, Mode(keep=keep), poll=poll, forks=forks, as_json=as_json
+        read_plan(folder),
+        folder,
+        Mode(keep=keep),
+        poll=poll,
+        forks=forks,
+        as_json=as_json,
+        baseline=baseline,
     )
 
 
@@ -62,9 +75,17 @@ def resume_command(
 @options_of_a_walk
 @click.option("--wait/--no-wait", default=True, help="Wait for cases that still run.")
 @click.option("--keep", is_flag=True, help="Leave files and targets on the workers.")
+@baseline_option
 @_json_option
 def collect_command(
-    run: str, runs: Path, poll: float | None, forks: int, wait: bool, keep: bool, as_json: bool
+    run: str,
+    runs: Path,
+    poll: float | None,
+    forks: int,
+    wait: bool,
+    keep: bool,
+    baseline: str | None,
+    as_json: bool,
 ) -> int:
     """Fetch what RUN left on its workers and report it; starts nothing.
 
@@ -73,7 +94,15 @@ def collect_command(
     """
     folder = RunStore(runs).find(run)
     mode = Mode(start=False, wait=wait, keep=keep)
-    return conduct(read_plan(folder), folder, mode, poll=poll, forks=forks, as_json=as_json)
+    return conduct(
+        read_plan(folder),
+        folder,
+        mode,
+        poll=poll,
+        forks=forks,
+        as_json=as_json,
+        baseline=baseline,
+    )
 
 
 @click.command("report")
@@ -86,7 +115,8 @@ def collect_command(
     show_default=True,
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def report_command(run: str, runs: Path, form: str, as_json: bool) -> int:
+@baseline_option
+def report_command(run: str, runs: Path, form: str, as_json: bool, baseline: str | None) -> int:
     """Report RUN from its folder alone; result.json is made anew from raw/."""
     folder = RunStore(runs).find(run)
     plan = read_plan(folder)
@@ -95,10 +125,11 @@ def report_command(run: str, runs: Path, form: str, as_json: bool) -> int:
     if not result.cases:
         click.echo(f"run {plan.run}: no case is over yet", err=True)
         return EXIT_UNKNOWN
-    form = "json" if as_json else form
-    render = {"text": render_text, "hcibench": render_hcibench}.get(form)
-    click.echo(render(result) if render else write_result(result).decode(), nl=False)
-    return exit_code(result)
+    if form == "hcibench" and not as_json:
+        click.echo(render_hcibench(result), nl=False)
+        return exit_code(result)
+    base = load_side(baseline, runs) if baseline else None
+    return present(plan, folder, result, baseline=base, as_json=as_json or form == "json")
 
 
 @click.command("list")

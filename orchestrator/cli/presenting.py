@@ -1,0 +1,107 @@
+"""What is printed of a run, and its exit code: table, repeats, acceptance, a search's curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from orchestrator.acceptance import (
+    Finding,
+    acceptance_exit_code,
+    judge_rules,
+    parse_rules,
+)
+from orchestrator.cli.sides import load_side
+from orchestrator.compare import Comparison, Side, compare
+from orchestrator.contrast import Rules
+from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_NO, EXIT_UNKNOWN
+from orchestrator.plan import Plan
+from orchestrator.repeats import group_repeats
+from orchestrator.repetition import Spread, spreads
+from orchestrator.report.acceptance import findings_document, render_findings
+from orchestrator.report.repetition import render_spreads
+from orchestrator.report.text import render_text
+from orchestrator.results import CaseResult, RunResult, write_result
+from orchestrator.store import RunFolder
+
+
+def present(
+    plan: Plan,
+    folder: RunFolder,
+    result: RunResult,
+    *,
+    baseline: Side | None = None,
+    as_json: bool = False,
+) -> int:
+    """Print a run's result with what its plan asks of it; the worst exit code of both.
+
+    The folder must hold the result already: the comparison with `baseline` reads it from there.
+    """
+    repeated = spreads(result.cases)
+    findings = run_findings(plan, folder, result, baseline)
+    if as_json:
+        click.echo(_document(result, repeated, findings), nl=False)
+    else:
+        click.echo("\n".join(_parts(result, repeated, findings)), nl=False)
+    return worst((exit_code(result), acceptance_exit_code(findings)))
+
+
+def run_findings(
+    plan: Plan, folder: RunFolder, result: RunResult, baseline: Side | None
+) -> tuple[Finding, ...]:
+    """The suite's acceptance rules held against the run; none when it has no rules."""
+    rules = parse_rules(plan.accept, f"suite {plan.suite}")
+    comparison: Comparison | None = None
+    if baseline is not None and any(rule.relative for rule in rules):
+        metrics = tuple(dict.fromkeys(rule.metric for rule in rules if rule.relative))
+        candidate = load_side(folder.id, folder.path.parent)
+        comparison = compare(baseline, candidate, Rules(metrics=metrics))
+    return judge_rules(rules, group_repeats(result.cases), comparison)
+
+
+def _parts(
+    result: RunResult, repeated: tuple[Spread, ...], findings: tuple[Finding, ...]
+) -> Iterator[str]:
+    yield render_text(result)
+    if repeated:
+        yield render_spreads(repeated)
+    if findings:
+        yield render_findings(findings)
+
+
+def _document(
+    result: RunResult, repeated: tuple[Spread, ...], findings: tuple[Finding, ...]
+) -> str:
+    """The result's own JSON, with the keys `repeats` and `acceptance` where there are any."""
+    more: dict[str, Any] = {}
+    if repeated:
+        more["repeats"] = msgspec.to_builtins(repeated)
+    if findings:
+        more["acceptance"] = findings_document(findings)
+    text = write_result(result)
+    if not more:
+        return text.decode()
+    whole = msgspec.json.encode(msgspec.json.decode(text) | more)
+    return msgspec.json.format(whole, indent=1).decode() + "\n"
+
+
+def exit_code(result: RunResult) -> int:
+    """The worst of the cases': broken 4, failed or invalid 1, unknown 3, good 0."""
+    return worst(_case_code(case) for case in result.cases)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The worst of several exit codes: 4, then 1, then 3, then 0."""
+    found = set(codes)
+    return next((c for c in (EXIT_BROKEN, EXIT_NO, EXIT_UNKNOWN) if c in found), EXIT_GOOD)
+
+
+def _case_code(case: CaseResult) -> int:
+    if case.outcome == "broken":
+        return EXIT_BROKEN
+    if case.outcome in ("failed", "skipped") or case.verdict.value == "invalid":
+        return EXIT_NO
+    return EXIT_UNKNOWN if case.verdict.value == "unknown" else EXIT_GOOD
