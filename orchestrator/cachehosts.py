@@ -22,7 +22,9 @@ class ClearCache(BaseModel):
     vSphere cluster's. Another storage needs a command of the user's, run on every host.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True
+    )
 
     hosts: tuple[Text, ...] = ()
     command: Annotated[Text | None, Field(description="run by each host's shell")] = None

@@ -194,6 +194,9 @@ class Cluster(_Section):
     datastores: Annotated[tuple[Text, ...], Field(min_length=1)]
     storage_policy: Text | None = None
     workers: WorkerShape
+    after_run: Annotated[
+        Literal["keep", "destroy"], Field(description="what becomes of the workers after a run")
+    ] = "keep"
 
 
 def expand_pool(addresses: tuple[str, ...]) -> tuple[str, ...]:

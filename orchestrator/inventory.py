@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from orchestrator.cachehosts import ClearCache
 from orchestrator.cluster import Cluster
 from orchestrator.errors import InputError, Problem
 from orchestrator.problems import or_text, problems_of
@@ -179,6 +180,9 @@ class InventoryFile(_Model):
     vsphere: Annotated[
         Cluster | None, Field(description="where workers are made, instead of a list of them")
     ] = None
+    clear_cache: Annotated[
+        ClearCache | None, Field(description="where and how a suite that asks for it clears caches")
+    ] = None
 
     @model_validator(mode="after")
     def _some_workers(self) -> Self:
@@ -213,6 +217,7 @@ class Inventory(_Model):
     workers: tuple[Worker, ...]
     ssh: Ssh = Ssh()
     vsphere: Cluster | None = None
+    clear_cache: ClearCache | None = None
 
     @model_validator(mode="after")
     def _some_workers(self) -> Self:
@@ -265,7 +270,12 @@ def resolve_inventory(written: InventoryFile, *, file: str = "inventory") -> Inv
     problems += _twice(workers, file)
     if problems:
         raise InputError(problems)
-    return Inventory(workers=tuple(workers), ssh=written.ssh, vsphere=written.vsphere)
+    return Inventory(
+        workers=tuple(workers),
+        ssh=written.ssh,
+        vsphere=written.vsphere,
+        clear_cache=written.clear_cache,
+    )
 
 
 def _workers(entry: WorkerEntry, defaults: WorkerDefaults) -> Iterator[Worker]:

@@ -14,12 +14,16 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator import demand
+from orchestrator.cachehosts import ClearCache
+from orchestrator.cluster import Cluster
 from orchestrator.errors import InputError, Problem
 from orchestrator.fio_logs import log_options
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Ssh, Target, Worker
+from orchestrator.prepare import Prepare
 from orchestrator.problems import nearest
 from orchestrator.profiles import Profile, override_profile
 from orchestrator.sections import JobTarget
+from orchestrator.sought import Sought
 from orchestrator.steady import longest_s
 from orchestrator.suites import ALL, Case, Policy, Repeats, Suite, Thresholds, Until
 from orchestrator.targets import Wanted
@@ -31,7 +35,15 @@ PREPARE: Final = "prepare"
 FILL_SLOWEST_BYTES_PER_S: Final = 20e6
 FILL_USUAL_BYTES_PER_S: Final = 200e6
 
-FillMethod = Literal["zero", "random"]
+FillMethod = Literal["zero", "random", "compressible"]
+
+
+class Deployed(BaseModel):
+    """The deployment that a plan's workers are of: its folder, and the mark that its VMs carry."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    folder: str
+    id: str
 
 
 class Plan(BaseModel):
@@ -46,7 +58,12 @@ class Plan(BaseModel):
     description: str = ""
     local: bool = False
     seed: int
-    prepare: Literal["auto", "none", "zero", "random"]
+    prepare: Prepare
+    #: whether the cache is cleared before every case, and where and how
+    clear_cache: bool = False
+    cache: ClearCache | None = None
+    vsphere: Cluster | None = None
+    deployment: Deployed | None = None
     fast_fail: float
     pause: float
     grace: float = 60.0
@@ -57,7 +74,9 @@ class Plan(BaseModel):
     thresholds: Thresholds
     repeats: Repeats = Repeats()
     accept: tuple[str, ...] = ()
+    #: of a search: those decided so far
     cases: tuple[Case, ...]
+    sought: Sought | None = None
     workers: tuple[Worker, ...]
     ssh: Ssh = Ssh()
     #: the job file templates, by name
@@ -69,7 +88,7 @@ class Plan(BaseModel):
 
     def digest(self) -> str:
         """SHA-256 over what will be done: the same plan at another time has the same digest."""
-        content = self.model_dump(mode="json", exclude={"run", "hcio"})
+        content = self.model_dump(mode="json", exclude={"run", "hcio", "deployment"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -89,6 +108,7 @@ def build_plan(
     refuses, a rate that can't be split over a worker's targets.
     """
     problems = [*_group_problems(cases, inventory), *_profile_problems(cases)]
+    problems += _cache_problems(suite, inventory)
     if problems:
         raise InputError(problems)
     return Plan(
@@ -99,6 +119,9 @@ def build_plan(
         local=local,
         seed=suite.seed,
         prepare=suite.prepare,
+        clear_cache=suite.clear_cache,
+        cache=inventory.clear_cache,
+        vsphere=inventory.vsphere,
         fast_fail=suite.fast_fail,
         pause=suite.pause,
         grace=suite.grace,
@@ -146,6 +169,15 @@ def _profile_problems(cases: Sequence[Case]) -> Iterator[Problem]:
                     yield Problem(f"profile {profile.name}", None, place, finding.text)
 
 
+def _cache_problems(suite: Suite, inventory: Inventory) -> Iterator[Problem]:
+    if suite.clear_cache and inventory.clear_cache is None and inventory.vsphere is None:
+        text = (
+            f"the suite {suite.name} clears the cache, and nothing says where and how: "
+            "give hosts or a command, or --set clear_cache=false"
+        )
+        yield Problem("inventory", None, "clear_cache", text)
+
+
 @dataclass(frozen=True)
 class Assigned:
     """One worker's part in a case: its group and profile, and the seed of its random numbers."""
@@ -172,9 +204,10 @@ def fill_method(plan: Plan, target: Target) -> FillMethod | None:
 
     `auto` fills files (a sparse file answers reads from nothing) and leaves devices alone.
     """
-    if plan.prepare == "auto":
+    method = plan.prepare.method
+    if method == "auto":
         return "random" if isinstance(target, FileTarget) else None
-    return None if plan.prepare == "none" else plan.prepare
+    return None if method == "none" else method
 
 
 def filled(plan: Plan, worker: Worker) -> dict[str, FillMethod]:
@@ -193,7 +226,8 @@ def _writes(plan: Plan, worker: Worker) -> bool:
     """Whether anything of the plan writes on this worker. A file has to be made to be read."""
     if filled(plan, worker):
         return True
-    parts = [part for case in plan.cases for part in assignments(plan, case)]
+    cases = [*plan.cases, *([plan.sought.case] if plan.sought is not None else [])]
+    parts = [part for case in cases for part in assignments(plan, case)]
     return any(demand.does_write(p.profile) for p in parts if p.worker.name == worker.name)
 
 

@@ -242,7 +242,10 @@ def _judge_contents(fill: Fill, samples: Sequence[Sample]) -> list[str]:
         return [f"{others} of {len(samples)} samples hold other than zeros"] if others else []
     if zeros:
         return [f"{zeros} of {len(samples)} samples hold zeros, as if never written"]
-    ratio = sum(sample.gzip_bytes for sample in samples) / (len(samples) * SAMPLE_BYTES)
+    shrunk = [sample.gzip_bytes for sample in samples if sample.gzip_bytes]
+    if not shrunk:  # no gzip there: the bytes and the zeros have to do
+        return []
+    ratio = sum(shrunk) / (len(shrunk) * SAMPLE_BYTES)
     if fill.method == "random" and ratio < RANDOM_LEAST_RATIO:
         return [f"samples shrink to {100 * ratio:.0f} % though they should be random"]
     if fill.method == "compressible":

@@ -24,7 +24,7 @@ class Snapshot:
     """A case at one instant: its phase, workers by state, live sums, seconds left in it.
 
     `iops` and `bytes_per_s` are what fio said last, summed over the workers that said something;
-    None where none did. `position` counts from 1.
+    None where none did. `position` counts from 1. A fill says its bytes, of all workers together.
     """
 
     case: str
@@ -35,6 +35,8 @@ class Snapshot:
     iops: float | None = None
     bytes_per_s: float | None = None
     left_s: float | None = None
+    written_bytes: int | None = None
+    total_bytes: int | None = None
 
 
 Report = Callable[[Notice | Snapshot], None]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orchestrator.agenda import Next, agenda_of, record_probe
 from orchestrator.assessment import (
     CASE_ARMING,
     CASE_FINISHED,
@@ -27,15 +28,12 @@ from orchestrator.assessment import (
 )
 from orchestrator.attendance import Attendant, keep_attendance
 from orchestrator.clocks import ClockReading
-from orchestrator.collected import read_ended
-from orchestrator.demand import worker_seed
 from orchestrator.engine import Fleet
 from orchestrator.errors import ConfigError
+from orchestrator.fills import Fills, Todo
 from orchestrator.plan import (
-    PREPARE,
     Plan,
     assignments,
-    fill_deadline_seconds,
     filled,
     ramp_seconds,
     wall_seconds,
@@ -44,7 +42,7 @@ from orchestrator.plan import (
 from orchestrator.progress import Notice
 from orchestrator.repetition import another_repeat
 from orchestrator.results import CaseResult, RunResult, write_result
-from orchestrator.staging import fill_size, staged_cases
+from orchestrator.staging import staged_cases
 from orchestrator.steady import longest_s
 from orchestrator.store import RESULT, RunFolder
 from orchestrator.suites import Case
@@ -92,6 +90,9 @@ class Conductor:
         self.lab = lab
         self.mode = mode
         self.attendants = tuple(attendants)
+        self.fills = Fills(plan, folder, fleet, lab)
+        self._to_fill: Todo = {}
+        self.agenda = agenda_of(plan)
         self._named: set[str] = set()
 
     def conduct(self) -> RunResult | None:
@@ -122,15 +123,15 @@ class Conductor:
                 return None
         trial: Trial | None = None
         try:
-            for position, case in enumerate(self.plan.cases, start=1):
-                if case.id in finished_cases(self.folder.events()):
+            while (planned := self.agenda.next(self.plan, self.folder)) is not None:
+                if not self._admit(planned):
+                    return None
+                if self._enough(planned.case.id):
                     continue
-                if self._enough(case.id):
-                    continue
-                trial = self._trial(case, position)
+                self._pause(trial)
+                trial = self._trial(planned.case)
                 if not self._case(trial):
                     return None
-                self._pause(position)
         except KeyboardInterrupt:
             return self._interrupted(trial)
         return self._finish()
@@ -156,9 +157,10 @@ class Conductor:
         over = finished_cases(self.folder.events())
         todo = [case for case in self.plan.cases if case.id not in over]
         self._say(f"staging {self._count(todo, 'case')} on {self._count(self.fleet.alive())}")
-        fill = not self._prepared()
+        self._to_fill = {} if self._prepared() else self.fills.decide()
         answers = self.fleet.stage(
-            self.fleet.alive(), lambda member: staged_cases(self.plan, member, todo, fill=fill)
+            self.fleet.alive(),
+            lambda m: staged_cases(self.plan, m, todo, fill=self._to_fill.get(m.name, ())),
         )
         self.fleet.mark_broken(answers.errors)
         self._require("stage")
@@ -169,40 +171,18 @@ class Conductor:
 
     def _prepare(self) -> None:
         """Fill the targets that the plan wants filled, once a run."""
-        names = [n for n in self.fleet.alive() if filled(self.plan, self.fleet.members[n].worker)]
+        members = self.fleet.members
+        names = [n for n in self.fleet.alive() if filled(self.plan, members[n].worker)]
         if not names or self._prepared():
             return
-        size = max(fill_size(self.plan, self.fleet.members[name]) for name in names)
-        self._say(f"filling the targets of {self._count(names)}")
-        spec = Spec(
-            case=PREPARE,
-            phase="prepare",
-            workers=tuple(names),
-            groups={},
-            seeds=self._seeds(),
-            ramp_s=0.0,
-            wall_s=None,
-            deadline_s=fill_deadline_seconds(self.plan, size),
-            fast_fail_s=self.plan.fast_fail,
-            cases=len(self.plan.cases),
-        )
-        trial = Trial(spec, self.plan, self.fleet, self.folder, self.lab)
-        self._run_trial(trial)
-        for name in names:
-            self._check_fill(name)
-        self._require("prepare")
-        self.folder.record(PREPARED, workers=len(self.fleet.alive(names)))
-
-    def _check_fill(self, name: str) -> None:
-        """A worker whose fill failed is broken: its reads would come from nothing."""
-        files = self.folder.raw(PREPARE, name) or {}
-        ended = read_ended(files)
-        if ended is None or ended.outcome != "done" or ended.exit_status != 0:
-            said = files.get("stderr.log", b"").decode("utf-8", "replace").strip()[-300:]
-            status = ended.exit_status if ended else None
-            why = (ended.reason if ended else None) or f"fio's exit status {status}"
-            told = f": {said}" if said else ""
-            self.fleet.mark_broken({name: f"the fill failed: {why}{told}"})
+        todo = {n: labels for n, labels in self._to_fill.items() if n in self.fleet.alive()}
+        if todo:
+            self._say(f"filling the targets of {self._count(list(todo))}")
+            self.fills.forget(todo)
+            self._run_trial(Trial(self.fills.spec(todo), *self._world()))
+            self.fills.prove(todo)
+            self._require("prepare")
+        self.folder.record(PREPARED, workers=len(self.fleet.alive(names)), filled=len(todo))
 
     # -- cases --------------------------------------------------------------------------------
 
@@ -220,7 +200,25 @@ class Conductor:
         self.folder.record(CASE_FINISHED, case=case, outcome="skipped", why=decision.text)
         return True
 
-    def _trial(self, case: Case, position: int, *, warm_up: bool = False) -> Trial:
+    def _admit(self, planned: Next) -> bool:
+        """Take a case that was decided just now into the plan and stage it; False when this walk
+        may not start any."""
+        if planned.probe is None:
+            return True
+        if not self.mode.start:
+            self._say("the search is not at its end; `hcio resume` goes on with it")
+            return False
+        record_probe(self.folder, planned)
+        self.plan = self.plan.model_copy(update={"cases": (*self.plan.cases, planned.case)})
+        self._say(f"{planned.probe.purpose}: {planned.case.id}")
+        answers = self.fleet.stage(
+            self.fleet.alive(), lambda m: staged_cases(self.plan, m, [planned.case], fill=())
+        )
+        self.fleet.mark_broken(answers.errors)
+        self._require("stage")
+        return True
+
+    def _trial(self, case: Case, *, warm_up: bool = False) -> Trial:
         parts = assignments(self.plan, case)
         if warm_up and self.plan.warm_up is not None:
             longest = longest_s(self.plan.warm_up.rule, self.plan.warm_up.cap)
@@ -238,10 +236,10 @@ class Conductor:
             deadline_s=wall + self.plan.grace,
             fast_fail_s=self.plan.fast_fail,
             until=self.plan.warm_up if warm_up else self.plan.until,
-            position=position,
+            position=1 + [one.id for one in self.plan.cases].index(case.id),
             cases=len(self.plan.cases),
         )
-        trial = Trial(spec, self.plan, self.fleet, self.folder, self.lab)
+        trial = Trial(spec, *self._world())
         trial.steady = decided(spec.case, self.folder.events()) == "steady"
         return trial
 
@@ -264,7 +262,7 @@ class Conductor:
         done = any(e.name == WARMED_UP and e.fields["case"] == trial.spec.case for e in events)
         if self.plan.warm_up is None or done or self._last_arming(trial.spec.case)[0]:
             return True
-        warm = self._trial(self.plan.case(trial.spec.case), trial.spec.position, warm_up=True)
+        warm = self._trial(self.plan.case(trial.spec.case), warm_up=True)
         if not self._run_trial(warm):
             return False
         ended_by = decided(name, self.folder.events()) or "cap"
@@ -384,9 +382,9 @@ class Conductor:
                     CASE_FINISHED, case=case, outcome="skipped", why=f"case {after} failed"
                 )
 
-    def _pause(self, position: int) -> None:
-        over = finished_cases(self.folder.events())
-        if self.plan.pause and any(case.id not in over for case in self.plan.cases[position:]):
+    def _pause(self, before: Trial | None) -> None:
+        """Between two cases."""
+        if self.plan.pause and before is not None:
             self.lab.sleep(self.plan.pause)
 
     # -- left running -------------------------------------------------------------------------
@@ -397,6 +395,7 @@ class Conductor:
         needs += ["until"] * (self.plan.until is not None)
         needs += ["warm_up"] * (self.plan.warm_up is not None)
         needs += ["repeats.within"] * (self.plan.repeats.gate is not None)
+        needs += ["a search"] * (self.plan.sought is not None)
         if needs:
             raise ConfigError(
                 f"--detach can't be used with {', '.join(needs)}",
@@ -408,10 +407,10 @@ class Conductor:
         """Arm every case that is left, one after the other in time, and leave."""
         over = finished_cases(self.folder.events())
         begin = self.lab.clock() + 5.0
-        for position, case in enumerate(self.plan.cases, start=1):
+        for case in self.plan.cases:
             if case.id in over:
                 continue
-            trial = self._trial(case, position)
+            trial = self._trial(case)
             attempt, t0, _ = self._last_arming(case.id)
             if trial.settle(t0, attempt):
                 begin = max(begin, (t0 or begin) + trial.spec.deadline_s + DETACHED_GAP_S)
@@ -469,8 +468,8 @@ class Conductor:
             self._named.add(name)
             self._say(f"{name} is left out: {broken[name]}", warning=True)
 
-    def _seeds(self) -> dict[str, int]:
-        return {w.name: worker_seed(self.plan.seed, w.name) for w in self.plan.workers}
+    def _world(self) -> tuple[Plan, Fleet, RunFolder, Lab]:
+        return self.plan, self.fleet, self.folder, self.lab
 
     def _say(self, text: str, *, warning: bool = False) -> None:
         self.lab.report(Notice(text, warning))

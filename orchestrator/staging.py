@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from orchestrator.demand import worker_seed
 from orchestrator.engine import Member
@@ -29,11 +29,11 @@ from orchestrator.worker.stream import CheckedDevice, StagedCase
 
 
 def staged_cases(
-    plan: Plan, member: Member, cases: Sequence[Case], *, fill: bool
+    plan: Plan, member: Member, cases: Sequence[Case], *, fill: Collection[str]
 ) -> list[StagedCase]:
-    """Everything that a worker needs for these cases; the fill too where the plan wants one."""
+    """Everything that a worker needs for these cases, and for the fill of targets (labels)."""
     staged = []
-    text = fill_text(plan, member) if fill else None
+    text = fill_text(plan, member, fill)
     if text is not None:
         staged.append(_staged(member, PREPARE, text))
     for case in cases:
@@ -79,16 +79,10 @@ def job_targets(member: Member) -> list[JobTarget]:
     ]
 
 
-def fill_size(plan: Plan, member: Member) -> int:
-    """Bytes that a worker's fill writes."""
-    labels = filled(plan, member.worker)
-    return sum(target.size or 0 for target in member.targets if target.label in labels)
-
-
-def fill_text(plan: Plan, member: Member) -> str | None:
-    """The fill's job file; None when the worker has nothing to fill."""
+def fill_text(plan: Plan, member: Member, labels: Collection[str]) -> str | None:
+    """The fill's job file for these targets; None when there are none of them."""
     methods = filled(plan, member.worker)
-    targets = [target for target in job_targets(member) if target.label in methods]
+    targets = [target for target in job_targets(member) if target.label in labels]
     if not targets:
         return None
     return render_fill(
@@ -96,4 +90,6 @@ def fill_text(plan: Plan, member: Member) -> str | None:
         targets,
         seed=worker_seed(plan.seed, member.name),
         template=TemplateSource(FILL_TEMPLATE, plan.templates[FILL_TEMPLATE]),
+        compress=plan.prepare.compress,
+        dedupe=plan.prepare.dedupe,
     )

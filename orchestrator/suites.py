@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema
 
 from orchestrator.errors import InputError, Problem
 from orchestrator.gate import Gate
+from orchestrator.prepare import Prepare
 from orchestrator.problems import nearest, or_text, problems_of
 from orchestrator.profiles import Profile, override_profile
 from orchestrator.repeats import repeat_id
@@ -233,7 +234,12 @@ class Suite(BaseModel):
     matrix: Annotated[dict[str, list[Any]], Field(description="for every case")] = {}
     order: Literal["listed", "matrix-first", "shuffled"] = "listed"
     seed: Annotated[int, Field(ge=0, description="of the workers' seeds and the shuffle")] = 1
-    prepare: Literal["auto", "none", "zero", "random"] = "auto"
+    prepare: Annotated[
+        Prepare, Field(description="auto, none, zero, random, or compressible with percents")
+    ] = Prepare()
+    clear_cache: Annotated[
+        bool, Field(description="before every case; the inventory says where and how")
+    ] = False
     fast_fail: Annotated[Duration, Field(description="I/O must be seen by then; 0: off")] = 20.0
     pause: Annotated[Duration, Field(description="between two cases")] = 0.0
     grace: Annotated[
@@ -290,7 +296,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, list[Any]]:
 #: Fields of a suite that an override may replace (the others are the cases' own).
 SUITE_FIELDS: Final = (
     *("order", "seed", "prepare", "fast_fail", "pause", "grace", "series", "until", "warm_up"),
-    *("policy", "thresholds", "repeats"),
+    *("policy", "thresholds", "repeats", "clear_cache"),
 )
 
 

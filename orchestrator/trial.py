@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from orchestrator.clocks import ClockReading, choose_start
 from orchestrator.collected import Ended, raw_files
 from orchestrator.engine import Answers, Fleet, unreachable
 from orchestrator.errors import HcioError
 from orchestrator.plan import Plan
+from orchestrator.preparation import fill_progress
 from orchestrator.progress import Notice, Phase, Report, Snapshot
 from orchestrator.steady import decide, judge_samples
 from orchestrator.store import RunFolder
@@ -57,6 +59,8 @@ class Spec:
     until: Until | None = None
     position: int = 0
     cases: int = 0
+    #: of a fill: the bytes that each worker writes
+    fill_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 class NotEnoughWorkers(HcioError):
@@ -355,9 +359,25 @@ class Trial:
                 states=states,
                 iops=sum(iops) if iops else None,
                 bytes_per_s=sum(rates) if rates else None,
-                left_s=None if self.spec.wall_s is None else max(0.0, t0 + self.spec.wall_s - now),
+                **self._left(t0, now),
             )
         )
+
+    def _left(self, t0: float, now: float) -> dict[str, Any]:
+        """What is left, as fields of a snapshot: seconds, and bytes of a fill."""
+        if not self.spec.fill_bytes:
+            wall = self.spec.wall_s
+            return {"left_s": None if wall is None else max(0.0, t0 + wall - now)}
+        states = self.watched.states
+        written = {n: s.io_bytes for n, s in states.items() if s.state == "running"}
+        over = {n: size for n, size in self.spec.fill_bytes.items() if self.watched.over(n)}
+        elapsed = {n: s.elapsed_s for n, s in states.items()}
+        far = fill_progress(self.spec.fill_bytes, {**written, **over}, elapsed)
+        return {
+            "written_bytes": far.written_bytes,
+            "total_bytes": far.total_bytes,
+            "left_s": far.seconds_left,
+        }
 
     def _word(self, name: str) -> str:
         """One word for a worker's state, for people."""

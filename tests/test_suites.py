@@ -187,7 +187,7 @@ def test_a_suites_own_fields_are_overridden():
     """`prepare=zero` and `policy.quorum=3` are the suite's, the rest stays for the cases."""
     words = ["prepare=zero", "policy.quorum=3", "iodepth=8", "thresholds.max_skew=5ms"]
     changed, rest = override_suite(suite("oltp"), parse_overrides(words))
-    assert (changed.prepare, changed.policy.quorum, changed.thresholds.max_skew) == (
+    assert (changed.prepare.method, changed.policy.quorum, changed.thresholds.max_skew) == (
         "zero",
         3,
         0.005,

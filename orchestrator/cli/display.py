@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from orchestrator.progress import Notice, Snapshot
-from orchestrator.units import format_duration
+from orchestrator.units import format_duration, show_size
 
 #: On a pipe, at most one line in so many seconds while nothing but the figures changes.
 QUIET_S = 10.0
@@ -43,6 +43,10 @@ def describe(snapshot: Snapshot) -> str:
     parts = [f"{place}{snapshot.case}: {snapshot.phase}"]
     if states:
         parts.append(states)
+    if snapshot.total_bytes and snapshot.written_bytes is not None:
+        share = 100 * snapshot.written_bytes / snapshot.total_bytes
+        done, whole = show_size(snapshot.written_bytes), show_size(snapshot.total_bytes)
+        parts.append(f"{done} of {whole} ({share:.0f} %)")
     if snapshot.iops is not None:
         parts.append(f"{snapshot.iops:,.0f} IOPS")
     if snapshot.bytes_per_s is not None:

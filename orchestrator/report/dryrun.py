@@ -192,7 +192,12 @@ def _fill_document(plan: Plan, worker: Worker) -> dict[str, Any]:
     return {
         "bytes": fill_bytes(plan, worker),
         "job": render_fill(
-            method, targets, seed=demand.worker_seed(plan.seed, worker.name), template=template
+            method,
+            targets,
+            seed=demand.worker_seed(plan.seed, worker.name),
+            template=template,
+            compress=plan.prepare.compress,
+            dedupe=plan.prepare.dedupe,
         ),
     }
 
