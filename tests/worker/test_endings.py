@@ -16,6 +16,9 @@ from orchestrator.worker.stream import CheckedDevice, StagedCase
 
 from .conftest import LONG, QUICK, Bench, alive, job
 
+#: Real shells, real fio, real time.
+pytestmark = pytest.mark.real
+
 #: A fio that hangs: it ignores TERM, and its jobs are in sessions of their own, as fio's are.
 STUBBORN = job(
     "echo '{}' >$out",

@@ -17,6 +17,9 @@ from orchestrator.worker.stream import StagedCase
 
 from .conftest import LONG, QUICK, Bench, job
 
+#: Real shells, real fio, real time.
+pytestmark = pytest.mark.real
+
 CASES = Path(__file__).parent.parent / "data" / "cases"
 
 
