@@ -88,7 +88,10 @@ class Plan(BaseModel):
 
     def digest(self) -> str:
         """SHA-256 over what will be done: the same plan at another time has the same digest."""
-        content = self.model_dump(mode="json", exclude={"run", "hcio", "deployment"})
+        left_out = {"run", "hcio", "deployment"}
+        if self.sought is not None:
+            left_out |= {"cases"}
+        content = self.model_dump(mode="json", exclude=left_out)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

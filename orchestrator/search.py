@@ -22,7 +22,7 @@ from orchestrator.results import CaseResult
 
 Axis = Literal["iodepth", "rate"]
 Purpose = Literal["anchor", "halve", "bisect", "fill", "confirm"]
-Ending = Literal["confirmed", "never met", "not confirmed", "could not tell"]
+Ending = Literal["confirmed", "never met", "not confirmed", "could not tell", "not finished"]
 
 _IOPS: Final = parse_metric("iops")
 #: A load whose figures can't be told is tried again once.
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True):
 
     objectives: tuple[Objective, ...]
     axis: Axis = "iodepth"
-    #: lowest and highest queue depth; for a rate the lowest share of the anchor's IOPS is 1/256
+    #: lowest and highest queue depth; a rate isn't below `least` or 1/256 of the anchor's IOPS
     least: int = 1
     most: int = 256
     #: how close the two ends of the answer must come, as a share
@@ -125,6 +125,11 @@ def next_probe(history: Sequence[Measured], settings: Settings) -> Probe | Finis
     return search.anchor() or search.retry() or search.down() or search.closer() or search.confirm()
 
 
+def unfinished(history: Sequence[Measured], settings: Settings) -> Finished:
+    """A search that was left before its end: the curve so far."""
+    return _Search(history, settings).finish("not finished", None)
+
+
 class _Search:
     """One look at the probes so far."""
 
@@ -160,7 +165,7 @@ class _Search:
         if top is None or (top.met is None and top.tries < _TRIES):
             return Probe(self._anchor_load(), False, "anchor")
         if top.met is None and top.iops == 0:
-            return self._finish("could not tell", None)
+            return self.finish("could not tell", None)
         return None
 
     def retry(self) -> Probe | None:
@@ -175,9 +180,9 @@ class _Search:
             return None
         lowest = min((point.load for point in self._finite()), default=self._ceiling())
         if lowest <= self._floor():
-            return self._finish("never met", None)
+            return self.finish("never met", None)
         if not self._may_probe():
-            return self._finish("could not tell", None)
+            return self.finish("could not tell", None)
         return Probe(self._tidy(max(self._floor(), lowest / 2)), False, "halve")
 
     def closer(self) -> Probe | None:
@@ -211,11 +216,11 @@ class _Search:
         done = self._confirmed()
         if done:
             best = max(done, key=lambda point: point.iops)
-            return self._finish("confirmed", best)
+            return self.finish("confirmed", best)
         confirmations = sum(probe.full for probe in self.history)
         met = self._met()
         if not met or confirmations >= self.settings.confirmations:
-            return self._finish("not confirmed", None)
+            return self.finish("not confirmed", None)
         most = max(point.iops for point in met)
         near = [point for point in met if point.iops >= most * (1 - _EQUAL)]
         best = min(near, key=lambda point: point.load)
@@ -244,7 +249,7 @@ class _Search:
     def _floor(self) -> float:
         if self.settings.axis == "iodepth":
             return float(self.settings.least)
-        return self._tidy(max(1.0, self._ceiling() / 256))
+        return self._tidy(max(float(self.settings.least), self._ceiling() / 256))
 
     def _tidy(self, load: float) -> float:
         """A whole number: queue depths and rates both are."""
@@ -254,7 +259,8 @@ class _Search:
         middle = self._tidy(math.sqrt(low * high))
         return middle if low < middle < high and middle not in self.points else None
 
-    def _finish(self, ending: Ending, best: _Point | None) -> Finished:
+    def finish(self, ending: Ending, best: _Point | None) -> Finished:
+        """The end, with the curve."""
         found = None
         if best is not None:
             same = [p for p in self.history if self._key(p.load) == best.load and p.full]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from orchestrator.agenda import plan_so_far
 from orchestrator.catalog import parse_document
 from orchestrator.cli.display import open_display
 from orchestrator.cli.lab import RUN_PATIENCE_S, Opener, make_lab
@@ -22,8 +23,9 @@ from orchestrator.store import RunFolder
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    """The plan of a run, from its folder."""
-    return parse_document(folder.read_plan(), str(folder.path / "plan.yaml")).validate(Plan)
+    """The plan of a run as it stands: a search's with the probes decided so far."""
+    written = parse_document(folder.read_plan(), str(folder.path / "plan.yaml")).validate(Plan)
+    return plan_so_far(written, folder.events())
 
 
 def open_fleet(
@@ -68,7 +70,7 @@ def conduct(
         again = "hcio collect" if mode.detach or not mode.start else "hcio resume"
         click.echo(f"left running; later: {again} {plan.run}", err=True)
         return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
-    code = present(plan, folder, result, baseline=base, as_json=as_json)
+    code = present(conductor.plan, folder, result, baseline=base, as_json=as_json)
     return EXIT_INTERRUPTED if interrupted else code
 
 

@@ -21,6 +21,7 @@ Exit codes: 0 good; 1 a check, acceptance rule or comparison said no, or a case 
 #: name: (module, one line for the list), in the order of average work.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("orchestrator.cli.run", "Run a suite on workers, or on this machine."),
+    "search": ("orchestrator.cli.search", "The most I/O within an objective."),
     "resume": ("orchestrator.cli.runs", "Take a run up where it stands."),
     "collect": ("orchestrator.cli.runs", "Fetch what a run left on its workers."),
     "status": ("orchestrator.cli.runs", "How a run stands."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from orchestrator.acceptance import (
     judge_rules,
     parse_rules,
 )
+from orchestrator.agenda import Searching, agenda_of
 from orchestrator.cli.sides import load_side
 from orchestrator.compare import Comparison, Side, compare
 from orchestrator.contrast import Rules
@@ -23,6 +24,7 @@ from orchestrator.repeats import group_repeats
 from orchestrator.repetition import Spread, spreads
 from orchestrator.report.acceptance import findings_document, render_findings
 from orchestrator.report.repetition import render_spreads
+from orchestrator.report.search import render_search, search_document
 from orchestrator.report.text import render_text
 from orchestrator.results import CaseResult, RunResult, write_result
 from orchestrator.store import RunFolder
@@ -40,13 +42,36 @@ def present(
 
     The folder must hold the result already: the comparison with `baseline` reads it from there.
     """
+    if plan.sought is not None:
+        return _present_search(plan, folder, result, as_json=as_json)
     repeated = spreads(result.cases)
     findings = run_findings(plan, folder, result, baseline)
     if as_json:
-        click.echo(_document(result, repeated, findings), nl=False)
+        more: dict[str, Any] = {}
+        if repeated:
+            more["repeats"] = msgspec.to_builtins(repeated)
+        if findings:
+            more["acceptance"] = findings_document(findings)
+        click.echo(_document(result, more), nl=False)
     else:
         click.echo("\n".join(_parts(result, repeated, findings)), nl=False)
     return worst((exit_code(result), acceptance_exit_code(findings)))
+
+
+def _present_search(plan: Plan, folder: RunFolder, result: RunResult, *, as_json: bool) -> int:
+    """The answer and the curve; the probes' own figures are in the result."""
+    searching = agenda_of(plan)
+    assert isinstance(searching, Searching)  # noqa: S101 - the plan has what it looks for
+    found = searching.outcome(plan, folder)
+    if as_json:
+        document = search_document(found, searching.settings)
+        click.echo(_document(result, {"search": document}), nl=False)
+    else:
+        click.echo(render_search(found, searching.settings), nl=False)
+    if result.cases and all(case.outcome == "broken" for case in result.cases):
+        return EXIT_BROKEN
+    codes = {"confirmed": EXIT_GOOD, "never met": EXIT_NO}
+    return codes.get(found.ending, EXIT_UNKNOWN)
 
 
 def run_findings(
@@ -72,15 +97,8 @@ def _parts(
         yield render_findings(findings)
 
 
-def _document(
-    result: RunResult, repeated: tuple[Spread, ...], findings: tuple[Finding, ...]
-) -> str:
-    """The result's own JSON, with the keys `repeats` and `acceptance` where there are any."""
-    more: dict[str, Any] = {}
-    if repeated:
-        more["repeats"] = msgspec.to_builtins(repeated)
-    if findings:
-        more["acceptance"] = findings_document(findings)
+def _document(result: RunResult, more: Mapping[str, Any]) -> str:
+    """The result's own JSON, with more keys."""
     text = write_result(result)
     if not more:
         return text.decode()
