@@ -18,6 +18,7 @@ from orchestrator.metrics import METRICS, Metric, show_value
 from orchestrator.results import CaseResult
 from orchestrator.statistics import (
     BETWEEN_RUNS,
+    RANKS_FOR_ALL,
     Change,
     any_change,
     rank_change,
@@ -222,7 +223,7 @@ class _Judge(Struct, frozen=True):
         if len(pair.before) == len(pair.after) == 1:
             why = "one run a side and no series"
             return Change(_ratio(pair), why=why)
-        if pair.metric.is_rate:
+        if pair.metric.is_rate and min(len(pair.before), len(pair.after)) < RANKS_FOR_ALL:
             return welch_change(pair.before, pair.after, self.confidence)
         return rank_change(pair.before, pair.after, self.confidence)
 

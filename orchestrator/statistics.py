@@ -1,7 +1,7 @@
 """How sure a figure is: intervals of repeats, the variance gate, the change of two samples.
 
 Changes are ratios minus 1 and are worked out on logarithms, so that +10 % and -9.1 % mirror each
-other. Repeats of rates are compared by Welch's t (Welch 1947), repeats of latencies by ranks
+other. Few repeats of rates are compared by Welch's t (Welch 1947), all others by ranks
 (Mann and Whitney 1947, exact over permutations, ties included; interval of Hodges and Lehmann
 1963). One run a side is compared by block means of its seconds (Law and Kelton, batch means).
 Too few samples give no interval and say why: that is unknown, never "no change".
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 
 #: Below these many runs a side no change is judged; ranks of 3 + 3 can't reach 5 %.
 LEAST_RUNS, LEAST_RUNS_FOR_RANKS = 3, 4
+#: From here on ranks lose little against Welch's t, and a run that stalled can't spoil them.
+RANKS_FOR_ALL = 5
 #: Seconds (or other equal windows) that one run must have to be compared on its own.
 LEAST_WINDOWS = 10
 #: Spread between runs of the same thing that one run can't show, as a share of its mean. Storage
@@ -221,6 +223,7 @@ def any_change(baseline: Floats, candidate: Floats) -> float | None:
     if min(len(baseline), len(candidate)) < LEAST_RUNS_FOR_RANKS or baseline.shape[1] == 0:
         return None
     logs = np.log(np.concatenate((baseline, candidate)))
+    logs = _clipped(logs)
     logs = logs - logs.mean(axis=0)
     spread = logs.std(axis=0)
     logs = logs[:, spread > 1e-12] / spread[spread > 1e-12]
@@ -230,6 +233,17 @@ def any_change(baseline: Floats, candidate: Floats) -> float | None:
     apart = np.abs(ways @ logs).max(axis=1)
     observed = float(np.abs(logs[len(baseline) :].sum(axis=0)).max())
     return float(np.mean(apart >= observed - 1e-9))
+
+
+def _clipped(logs: Floats) -> Floats:
+    """One stalled run must not hide a change: values beyond 3 median deviations are drawn in.
+
+    Done to both sides together, so the test keeps its level.
+    """
+    middle = np.median(logs, axis=0)
+    reach = 3 * np.median(np.abs(logs - middle), axis=0)
+    clipped: Floats = np.where(reach > 0, np.clip(logs, middle - reach, middle + reach), logs)
+    return clipped
 
 
 class BlockMean(Struct, frozen=True):

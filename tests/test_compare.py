@@ -320,3 +320,10 @@ def test_a_small_but_certain_change_is_neither_worse_nor_the_same() -> None:
     less = _side("b", [97.4, 99.4, 95.4, 98.4, 96.4])
     row = _row(compare(base, less, Rules(metrics=(parse_metric("iops"),))), "iops")
     assert row.verdict == "unknown"
+
+
+def test_a_stalled_run_does_not_hide_a_change() -> None:
+    """Five runs a side at 2000 and 1900, one of which stalled: still worse."""
+    base = _side("a", [1990.0, 1990.0, 1995.0, 1990.0, 1980.0])
+    slower = _side("b", [1891.0, 1891.0, 1896.0, 1462.0, 1896.0])
+    assert _row(compare(base, slower), "iops").verdict == "worse"
