@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from orchestrator import __version__, demand
@@ -25,7 +26,7 @@ from orchestrator.plan import (
 )
 from orchestrator.plausibility import judged
 from orchestrator.results import CaseResult, Reason, RunResult
-from orchestrator.store import Event, RunFolder
+from orchestrator.store import PLATFORM, Event, RunFolder
 from orchestrator.suites import Case
 
 CASE_FINISHED = "case.finished"
@@ -33,6 +34,12 @@ CASE_ARMING = "case.arming"
 CASE_DECIDED = "case.decided"
 WARMED_UP = "case.warmed-up"
 PREPARED = "prepare.finished"
+
+#: Of vSAN's configuration, what changes figures.
+_VSAN_CONDITIONS: Final = (
+    *("architecture", "hosts", "disk_groups", "dedupe", "compression"),
+    *("encryption_at_rest", "encryption_in_transit"),
+)
 
 
 def expectation(plan: Plan, case: Case, *, prepared: bool) -> CaseExpectation:
@@ -167,6 +174,7 @@ def assess_run(plan: Plan, folder: RunFolder) -> RunResult:
 def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[str, Any]:
     """Where a run's figures come from: plan, versions as the workers said them, targets, seeds."""
     over = finished_cases(events)
+    platform = _platform(folder)
     return {
         "run": plan.run,
         "suite": plan.suite,
@@ -179,6 +187,7 @@ def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[s
         "cases_missing": [case.id for case in plan.cases if case.id not in over],
         "cases_skipped": skipped_cases(events),
         "seed": plan.seed,
+        **platform,
         "workers": {
             worker.name: {
                 "address": "this machine" if plan.local else worker.host,
@@ -186,11 +195,38 @@ def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[s
                 "host": worker.host_label,
                 "datastore": worker.datastore,
                 "seed": demand.worker_seed(plan.seed, worker.name),
+                **_placed(platform, worker.name),
                 **_seen(folder, over, worker.name),
             }
             for worker in plan.workers
         },
     }
+
+
+def _platform(folder: RunFolder) -> dict[str, Any]:
+    """What the run stood on, and of it what a comparison must not mix; nothing without vSphere."""
+    text = folder.read(PLATFORM)
+    if text is None:
+        return {}
+    facts = msgspec.json.decode(text)
+    vsan = facts.get("vsan") or {}
+    conditions = {f"vsan.{name}": vsan.get(name) for name in _VSAN_CONDITIONS if vsan}
+    policies = {
+        disk.get("policy") or "none"
+        for worker in facts.get("workers", {}).values()
+        for disk in worker.get("disks", ())
+    }
+    if policies:
+        conditions["storage policy"] = ", ".join(sorted(policies))
+    return {"platform": facts, "conditions": conditions}
+
+
+def _placed(platform: Mapping[str, Any], worker: str) -> dict[str, Any]:
+    """A worker's hosts at the run's start and end, as vCenter named them (null: not known)."""
+    if not platform:
+        return {}
+    known = platform["platform"]["workers"].get(worker, {})
+    return {name: known.get(name) for name in ("host_start", "host_end")}
 
 
 def _seen(folder: RunFolder, cases: Sequence[str] | dict[str, str], worker: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Clearing:
 
 @dataclass(frozen=True)
 class Pace:
-    """Limits of a clearing in seconds, and its clock."""
+    """Limits of a clearing in seconds, its clock, and whether it is told to end early."""
 
     limit: float = DEFAULT_LIMIT
     interval: float = POLL_INTERVAL
@@ -87,6 +87,7 @@ class Pace:
     pause: float = PAUSE
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
+    stopped: Callable[[], bool] = lambda: False
 
 
 USUAL_PACE: Final = Pace()
@@ -195,6 +196,7 @@ class OsaHost:
         if threshold is not None and threshold < LEAST_LOG_THRESHOLD:
             self._progress(f"{self._session.host}: write buffers are too small to drain")
             return
+        self._heed()
         self._session.run("set cache settings", set_script(usable_settings(saved.values))).check()
         deadline = self._pace.monotonic() + self._pace.limit
         self._watch(deadline)
@@ -203,6 +205,7 @@ class OsaHost:
 
     def _watch(self, deadline: float) -> None:
         while full := still_full(self._look()):
+            self._heed()
             text = ", ".join(f"{device} {_size(left)}" for device, left in full.items())
             if self._pace.monotonic() >= deadline:
                 raise WorkerError(
@@ -214,6 +217,11 @@ class OsaHost:
                 )
             self._progress(f"{self._session.host}: draining {text}")
             self._pace.sleep(self._pace.interval)
+
+    def _heed(self) -> None:
+        """End here when told to: the settings are put back on the way out."""
+        if self._pace.stopped():
+            raise WorkerError(self._session.host, "drain write buffers", "interrupted")
 
     def _look(self) -> dict[str, int | None]:
         result = self._session.run("read write buffers", USAGE_SCRIPT).check()

@@ -4,6 +4,7 @@
       plan.yaml                 the resolved plan, written before the first host is touched
       state.jsonl               the journal: one event a line, appended and fsynced
       raw/<case>/<worker>/      what the worker sent, verbatim; a folder appears whole, by rename
+      platform.json             the cluster and the workers' VMs, at the run's start and end
       platform/<case>/*.json    what attendants said of a case: the platform, the cache
       series/<case>.parquet     the case second by second
       result.json               everything after raw can be rebuilt from it
@@ -31,6 +32,7 @@ from orchestrator.errors import StoreError
 PLAN = "plan.yaml"
 JOURNAL = "state.jsonl"
 RESULT = "result.json"
+PLATFORM = "platform.json"
 LATEST = "latest"
 
 
@@ -93,14 +95,18 @@ class RunFolder:
 
     def read_result(self) -> str | None:
         """The result's text, or None while there is none."""
-        path = self.path / RESULT
-        return path.read_text() if path.exists() else None
+        return self.read(RESULT)
 
     def write(self, name: str, content: str) -> Path:
         """Write one of the folder's own files (result.json, report.txt, ...) by rename."""
         path = self.path / name
         write_atomic(path, content.encode())
         return path
+
+    def read(self, name: str) -> str | None:
+        """One of the folder's own files, None while it isn't there."""
+        path = self.path / name
+        return path.read_text() if path.exists() else None
 
     def _read(self, name: str, missing: str) -> str:
         try:
@@ -112,7 +118,7 @@ class RunFolder:
 
     # -- the journal ------------------------------------------------------------------------
 
-    def record(self, name: str, **fields: Any) -> Event:
+    def record(self, name: str, /, **fields: Any) -> Event:
         """Append one event and wait until the disk has it."""
         event = Event(self._clock(), name, fields)
         with (self.path / JOURNAL).open("ab") as file:

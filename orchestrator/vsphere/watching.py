@@ -125,6 +125,22 @@ class CaseWatch:
         self._hosts = self._placement()
         self._before = self._state()
 
+    def rejoin(self, began: float, hosts: Mapping[str, str | None]) -> None:
+        """Watch a case on that an earlier process began to watch: its instant, its placement."""
+        self.begin()
+        self._began = self._fetched = began
+        self._hosts = {name: hosts.get(name) for name in self._machines}
+
+    @property
+    def began(self) -> float:
+        """When the watch began, by the controller's clock."""
+        return self._began
+
+    @property
+    def hosts(self) -> Mapping[str, str | None]:
+        """Where the workers were then, by name."""
+        return self._hosts
+
     def sample(self) -> None:
         """Fetch counters when it is time; cheap otherwise. Call it while the case runs."""
         if self._clock() - self._fetched >= self._fetch_every:
