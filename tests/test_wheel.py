@@ -47,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_runs_from_another_folder(installed: Path, tmp_path: Path) -> None:
-    """`hcio` from the wheel lists its profiles and suites and plans a run, far from the checkout."""
+    """From the wheel `hcio` lists profiles and suites and plans a run, far from the checkout."""
     where = run(
         installed.parent / "python",
         "-c",
