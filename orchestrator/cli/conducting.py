@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN
 from orchestrator.inventory import Inventory
 from orchestrator.plan import Plan
+from orchestrator.results import RunResult
 from orchestrator.runner import Conductor, Interrupted, Mode
 from orchestrator.store import RunFolder
 
@@ -57,21 +59,35 @@ def conduct(
     """Walk a run, print its report, return the exit code. `baseline` is the run that the suite's
     acceptance rules mean; StoreError before anything runs when there is none of that name."""
     base = load_side(baseline, folder.path.parent) if baseline else None
+    walked = walk(plan, folder, mode, poll=poll, forks=forks)
+    if walked.result is None:
+        again = "hcio collect" if mode.detach or not mode.start else "hcio resume"
+        click.echo(f"left running; later: {again} {plan.run}", err=True)
+        return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
+    code = present(walked.plan, folder, walked.result, baseline=base, as_json=as_json)
+    return EXIT_INTERRUPTED if walked.interrupted else code
+
+
+@dataclass(frozen=True)
+class Walked:
+    """The plan as it stands after a walk, and the result; None when it was left running."""
+
+    plan: Plan
+    result: RunResult | None
+    interrupted: bool = False
+
+
+def walk(plan: Plan, folder: RunFolder, mode: Mode, *, poll: float | None, forks: int) -> Walked:
+    """Walk a run to its end, or until Ctrl-C; a SIGTERM is taken for one."""
     signal.signal(signal.SIGTERM, _interrupt)
-    interrupted = False
     with open_display() as display:
         fleet = open_fleet(plan, display, forks)
         conductor = Conductor(plan, folder, fleet, make_lab(display, poll), mode)
         try:
             result = conductor.conduct()
+            return Walked(conductor.plan, result)
         except Interrupted as stop:
-            result, interrupted = stop.result, True
-    if result is None:
-        again = "hcio collect" if mode.detach or not mode.start else "hcio resume"
-        click.echo(f"left running; later: {again} {plan.run}", err=True)
-        return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
-    code = present(conductor.plan, folder, result, baseline=base, as_json=as_json)
-    return EXIT_INTERRUPTED if interrupted else code
+            return Walked(conductor.plan, stop.result, interrupted=True)
 
 
 def _interrupt(number: int, frame: object) -> None:
