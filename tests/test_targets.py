@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from orchestrator.errors import TargetRefused
-from orchestrator.targets import Device, FileFacts, Judgement, Wanted, enrich, judge, parse_lsblk
+from orchestrator.devices import Device, FileFacts, enrich, parse_lsblk
+from orchestrator.targets import Judgement, Wanted, judge
 
 CASES = Path(__file__).parent / "data" / "cases"
 ORDER = CASES / "26-disk-order-changes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from orchestrator.targets import Device, FileFacts, enrich, parse_lsblk
+from orchestrator.devices import Device, FileFacts, enrich, parse_lsblk
 from orchestrator.worker.reply import Reply, ReplyError, Section
 
 SECTOR = 512
