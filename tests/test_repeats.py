@@ -15,7 +15,8 @@ from orchestrator.results import (
     Verdict,
     VerdictValue,
 )
-from orchestrator.suites import Repeats, Suite, expand_suite
+from orchestrator.expansion import expand_suite
+from orchestrator.suites import Repeats, Suite
 
 
 def _profile(name: str) -> Profile:

@@ -3,15 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import InputError, Problem
-from orchestrator.profiles import Profile
-from orchestrator.suites import (
-    Policy,
-    Suite,
+from orchestrator.expansion import (
     case_id,
     expand_suite,
     override_suite,
     parse_overrides,
 )
+from orchestrator.profiles import Profile
+from orchestrator.suites import Policy, Suite
 
 SHELF = {
     name: Profile(name=name, block_size="4k", read_percent=70)

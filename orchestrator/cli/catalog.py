@@ -15,7 +15,8 @@ from orchestrator.demand import wall_seconds
 from orchestrator.errors import InputError, Problem
 from orchestrator.inventory import InventoryFile
 from orchestrator.profiles import Profile
-from orchestrator.suites import Case, Suite, expand_suite
+from orchestrator.expansion import expand_suite
+from orchestrator.suites import Case, Suite
 from orchestrator.units import format_duration, format_size
 
 _SCHEMAS: dict[str, type[BaseModel]] = {

@@ -7,8 +7,9 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,11 +17,11 @@ from orchestrator import __version__
 from orchestrator.catalog import Catalog, dump_yaml, load_inventory
 from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_option
 from orchestrator.errors import EXIT_GOOD, ConfigError
+from orchestrator.expansion import expand_suite, override_suite, parse_overrides
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Target, Worker
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE
 from orchestrator.plan import Plan, build_plan
 from orchestrator.report.dryrun import dryrun_document, render_dryrun
-from orchestrator.suites import expand_suite, override_suite, parse_overrides
 from orchestrator.units import parse_size
 
 #: A scratch file's default size: enough to be more than a drive's fastest cache in a smoke test.
@@ -106,18 +107,37 @@ def make_plan(
     profiles: Path | None,
 ) -> Plan:
     """The plan of a command line: suite, overrides, workers. InputError or ConfigError."""
+    return plan_suite(
+        suite_name,
+        lambda run: lab_of(inventory, local, targets, size, run),
+        parse_overrides(changes),
+        only=only,
+        profiles=profiles,
+        local=local,
+    )
+
+
+def plan_suite(
+    suite_name: str,
+    lab: Callable[[str], Inventory],
+    changes: Mapping[str, Sequence[Any]],
+    *,
+    only: Sequence[str] = (),
+    profiles: Path | None = None,
+    local: bool = False,
+) -> Plan:
+    """A suite's plan on the workers that `lab` gives for the run's id, fields replaced."""
     catalog = Catalog.of(profiles, here=Path())
-    suite, overrides = override_suite(catalog.find_suite(suite_name), parse_overrides(changes))
+    suite, overrides = override_suite(catalog.find_suite(suite_name), changes)
     if suite.accept:
         from orchestrator.acceptance import parse_rules  # loads the numerics
 
         parse_rules(suite.accept, f"suite {suite.name}")
     cases = expand_suite(suite, catalog.find_profile, overrides=overrides, only=only)
     run = run_id(suite.name, time.time(), secrets.token_hex(2))
-    workers = _workers(inventory, local, targets, size, run)
     templates = {name: catalog.template(name).text for name in (JOB_TEMPLATE, FILL_TEMPLATE)}
     return build_plan(
-        suite, cases, workers, run=run, version=__version__, templates=templates, local=local
+        suite, cases, lab(run), run=run, version=__version__, templates=templates, local=local
     )
 
 
@@ -126,9 +146,10 @@ def run_id(suite: str, now: float, tail: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{suite}-{tail}"
 
 
-def _workers(
+def lab_of(
     inventory: Path | None, local: bool, targets: Sequence[str], size: str | None, run: str
 ) -> Inventory:
+    """The workers that a command line names."""
     if local and inventory is not None:
         raise ConfigError(
             "--local and --inventory exclude each other", next_step="give one of them"
