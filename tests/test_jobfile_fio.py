@@ -7,9 +7,9 @@ import pytest
 
 from orchestrator.catalog import Catalog
 from orchestrator.demand import does_read, does_write, worker_seed
+from orchestrator.expansion import expand_suite
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE, JobTarget, render_fill, render_job
 from orchestrator.profiles import Profile, override_profile
-from orchestrator.expansion import expand_suite
 
 pytestmark = pytest.mark.real
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from orchestrator.expansion import expand_suite
 from orchestrator.profiles import Profile
 from orchestrator.repetition import another_repeat, spreads
 from orchestrator.report.repetition import render_spreads
@@ -15,7 +16,6 @@ from orchestrator.results import (
     Verdict,
     VerdictValue,
 )
-from orchestrator.expansion import expand_suite
 from orchestrator.suites import Repeats, Suite
 
 

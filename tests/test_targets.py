@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.errors import TargetRefused
 from orchestrator.devices import Device, FileFacts, enrich, parse_lsblk
+from orchestrator.errors import TargetRefused
 from orchestrator.targets import Judgement, Wanted, judge
 
 CASES = Path(__file__).parent / "data" / "cases"

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from orchestrator.catalog import Catalog, Entry, dump_yaml
 from orchestrator.demand import wall_seconds
 from orchestrator.errors import InputError, Problem
+from orchestrator.expansion import expand_suite
 from orchestrator.inventory import InventoryFile
 from orchestrator.profiles import Profile
-from orchestrator.expansion import expand_suite
 from orchestrator.suites import Case, Suite
 from orchestrator.units import format_duration, format_size
 
