@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -39,11 +39,12 @@ FillMethod = Literal["zero", "random", "compressible"]
 
 
 class Deployed(BaseModel):
-    """The deployment that a plan's workers are of: its folder, and the mark that its VMs carry."""
+    """The deployment that a plan's workers are of: its folder, and the mark that its VMs carry.
+    Both are empty while it is still to be made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-    folder: str
-    id: str
+    folder: str = ""
+    id: str = ""
 
 
 class Plan(BaseModel):
@@ -77,6 +78,8 @@ class Plan(BaseModel):
     #: of a search: those decided so far
     cases: tuple[Case, ...]
     sought: Sought | None = None
+    #: what stands beside the figures because someone says so: a campaign's configuration
+    stated: dict[str, Any] = {}
     workers: tuple[Worker, ...]
     ssh: Ssh = Ssh()
     #: the job file templates, by name

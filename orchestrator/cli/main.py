@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("orchestrator.cli.compare", "Compare candidates with a baseline."),
     "accept": ("orchestrator.cli.accept", "Hold acceptance rules against a run."),
     "matrix": ("orchestrator.cli.matrix", "Configurations down, workloads across."),
+    "campaign": ("orchestrator.cli.campaign", "The same suites over several configurations."),
     "import": ("orchestrator.cli.import_", "Make a run folder from results made elsewhere."),
     "export": ("orchestrator.cli.export", "Write runs as CSV, Parquet, JSON or a workbook."),
     "schema": ("orchestrator.cli.catalog", "Print a JSON Schema: profile, suite or inventory."),
