@@ -49,6 +49,7 @@ class CacheAttendant:
     def __init__(
         self,
         storage: Callable[[], Storage],
+        opener: Callable[[str], Opener],
         guests: Callable[[Sequence[str]], Mapping[str, Transport]],
         report: Report,
         *,
@@ -56,8 +57,9 @@ class CacheAttendant:
         pace: Pace = USUAL_PACE,
     ) -> None:
         """`storage` may fail with an error of ours: then nothing is cleared, and the case says so.
-        `guests` gives the open connections of workers."""
+        `opener` opens a host that the journal names, `guests` gives workers' open connections."""
         self._storage = storage
+        self._opener = opener
         self._guests = guests
         self._report = report
         self._command = command
@@ -142,7 +144,7 @@ class CacheAttendant:
 
     def _restore(self) -> None:
         if self._folder is not None:
-            restored = restore_run(self._folder, lambda: self._storage().hosts, pace=self._pace)
+            restored = restore_run(self._folder, self._opener, pace=self._pace)
             if restored is not None:
                 self._say(f"cache settings: {restored.why}", warning=not restored.done)
 
@@ -156,16 +158,13 @@ class CacheAttendant:
 
 
 def restore_run(
-    folder: RunFolder, hosts: Callable[[], Mapping[str, Opener]], *, pace: Pace = USUAL_PACE
+    folder: RunFolder, opener: Callable[[str], Opener], *, pace: Pace = USUAL_PACE
 ) -> Cleared | None:
     """Put back what a run's journal says is changed; None when nothing is."""
     pending = unrestored_settings(folder.events())
     if not pending:
         return None
-    try:
-        return restore_hosts(pending, hosts(), folder, pace=pace)
-    except HcioError as error:
-        return Cleared(False, f"{error.what}; not restored on {', '.join(sorted(pending))}")
+    return restore_hosts(pending, {host: opener(host) for host in pending}, folder, pace=pace)
 
 
 def _guest_cache(why: str) -> Reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.cachehosts import ClearCache
@@ -14,8 +14,8 @@ from orchestrator.transport.base import Transport
 from orchestrator.transport.ssh import SshSettings, open_ssh
 
 
-def cache_hosts(section: ClearCache, cluster_hosts: Sequence[str]) -> dict[str, Opener]:
-    """Openers by host name: the section's hosts, or the vSphere cluster's where it names none.
+def host_opener(section: ClearCache) -> Callable[[str], Opener]:
+    """What opens a session with a host by its name.
 
     Secrets are fetched here, once, before any thread starts.
     """
@@ -44,4 +44,4 @@ def cache_hosts(section: ClearCache, cluster_hosts: Sequence[str]) -> dict[str, 
 
         return connect
 
-    return {host: opener(host) for host in section.hosts or cluster_hosts}
+    return opener

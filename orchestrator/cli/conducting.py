@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,9 @@ from orchestrator.plan import Plan
 from orchestrator.results import RunResult
 from orchestrator.runner import Conductor, Interrupted, Mode
 from orchestrator.store import RunFolder
+
+if TYPE_CHECKING:
+    pass
 
 
 def read_plan(folder: RunFolder) -> Plan:

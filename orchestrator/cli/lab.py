@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -134,6 +135,7 @@ def _common(ssh: Ssh) -> SshSettings:
     )
 
 
+@functools.cache
 def ask_secret(question: str) -> str:
-    """Read a secret from the terminal without echo."""
+    """Read a secret from the terminal without echo, each one once."""
     return str(click.prompt(question.rstrip(": "), hide_input=True, err=True))

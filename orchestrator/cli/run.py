@@ -20,7 +20,7 @@ from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.expansion import expand_suite, override_suite, parse_overrides
 from orchestrator.inventory import BlockTarget, FileTarget, Inventory, Target, Worker
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE
-from orchestrator.plan import Plan, build_plan
+from orchestrator.plan import Deployed, Plan, build_plan
 from orchestrator.report.dryrun import dryrun_document, render_dryrun
 from orchestrator.units import parse_size
 
@@ -52,6 +52,7 @@ SCRATCH_BYTES = 256 * 2**20
 @click.option("--all-workers", is_flag=True, help="With --dry-run: every worker's job file.")
 @click.option("--detach", is_flag=True, help="Arm every case on the workers, then leave.")
 @click.option("--keep", is_flag=True, help="Leave files and targets on the workers.")
+@click.option("--destroy", is_flag=True, help="vSphere: remove the workers after the run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result (or the plan) as JSON.")
 @baseline_option
 @runs_option
@@ -69,6 +70,7 @@ def run_command(
     all_workers: bool,
     detach: bool,
     keep: bool,
+    destroy: bool,
     as_json: bool,
     baseline: str | None,
     runs: Path,
@@ -77,14 +79,21 @@ def run_command(
 ) -> int:
     """Run SUITE (a suite, or a single profile) and print its report.
 
+    Where the inventory has a vsphere section and no workers, they are made first.
     Ctrl-C ends the case at work on the workers and keeps what is there. If this process dies
     instead, the case goes on: `hcio resume` takes the run up again.
     """
     plan = make_plan(suite, inventory, local, targets, size, changes, only, profiles)
+    if destroy:
+        plan = destroyed_after(plan)
     if dry_run:
         text = dryrun_document(plan) if as_json else render_dryrun(plan, every_worker=all_workers)
         click.echo(text, nl=False)
         return EXIT_GOOD
+    if plan.deployment is not None:
+        from orchestrator.cli.deploying import deploy_plan  # loads the vSphere library
+
+        plan = deploy_plan(plan)
     # The walk brings SSH and the numbers with it, which a dry run doesn't need.
     from orchestrator.cli.conducting import conduct
     from orchestrator.runner import Mode
@@ -136,9 +145,28 @@ def plan_suite(
     cases = expand_suite(suite, catalog.find_profile, overrides=overrides, only=only)
     run = run_id(suite.name, time.time(), secrets.token_hex(2))
     templates = {name: catalog.template(name).text for name in (JOB_TEMPLATE, FILL_TEMPLATE)}
-    return build_plan(
-        suite, cases, lab(run), run=run, version=__version__, templates=templates, local=local
+    inventory = lab(run)
+    sketch = inventory.vsphere is not None and not inventory.workers
+    if sketch:
+        from orchestrator.cli.sketching import sketch_inventory  # loads the vSphere library
+
+        inventory = sketch_inventory(inventory)
+    plan = build_plan(
+        suite, cases, inventory, run=run, version=__version__, templates=templates, local=local
     )
+    # Without an id: the deployment is still to be made.
+    return plan.model_copy(update={"deployment": Deployed()}) if sketch else plan
+
+
+def destroyed_after(plan: Plan) -> Plan:
+    """The plan, with its workers removed after the run. ConfigError when they are static."""
+    if plan.vsphere is None or plan.deployment is None:
+        raise ConfigError(
+            "--destroy removes workers that hcio made, and this inventory's are static",
+            next_step="leave --destroy out",
+        )
+    cluster = plan.vsphere.model_copy(update={"after_run": "destroy"})
+    return plan.model_copy(update={"vsphere": cluster})
 
 
 def run_id(suite: str, now: float, tail: str) -> str:

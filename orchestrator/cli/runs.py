@@ -290,11 +290,27 @@ def clean_command(run: str, runs: Path, force: bool) -> int:
         click.echo(f"cleaned {len(answers.results)} workers, {removed} target files removed")
         return {name: error.what for name, error in answers.errors.items()}
 
+    restored = _restore_caches(plan, folder)
     code = _on_all(plan, clean)
+    code = code or restored
     if code == EXIT_GOOD:
         with folder.conducting():
             folder.record("run.cleaned", left=[], at_s=time.time())
     return code
+
+
+def _restore_caches(plan: Plan, folder: RunFolder) -> int:
+    """Put back the cache settings that a crashed clearing left changed."""
+    if not plan.clear_cache:
+        return EXIT_GOOD
+    from orchestrator.cli.attending import restore_caches
+
+    with folder.conducting():
+        restored = restore_caches(plan, folder)
+    if restored is None:
+        return EXIT_GOOD
+    click.echo(f"cache settings: {restored.why}", err=not restored.done)
+    return EXIT_GOOD if restored.done else EXIT_BROKEN
 
 
 def _on_all(plan: Plan, action: Callable[[Fleet], dict[str, str]]) -> int:

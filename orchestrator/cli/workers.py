@@ -57,7 +57,7 @@ def workers_command() -> None:
 @_json
 @_parallel
 @click.option("--force", is_flag=True, help="Go on in spite of the plan's problems.")
-@click.option("--count", type=click.IntRange(1), help="Workers, where the inventory says auto.")
+@click.option("--count", type=click.IntRange(1), help="Workers, whatever the inventory says.")
 def deploy_workers(
     inventory: Path,
     state: Path | None,
@@ -70,14 +70,18 @@ def deploy_workers(
     """Bring the workers to what the inventory says: what fits stays, what differs is changed."""
     cluster = _cluster(inventory)
     folder = state or default_folder(cluster)
-    _needs_count(cluster, count)
     with open_vsphere(cluster) as vsphere:
+        if not dry_run:
+            opened = open_state(folder, cluster.deployment)
+        if count is None:
+            from orchestrator.cli.deploying import sized_cluster
+
+            cluster = sized_cluster(vsphere, cluster, folder, keep=not dry_run)
         if dry_run:
             layout = plan(vsphere, cluster, read_state(folder), count=count)
             click.echo(_text(layout.as_json()) if as_json else render_layout(layout))
             return EXIT_GOOD
-        opened = open_state(folder, cluster.deployment)
-        tools = Tools(vsphere, say=_say, ready=readier(cluster, opened), parallel=parallel)
+        tools = Tools(vsphere, say=say, ready=readier(cluster, opened), parallel=parallel)
         done = deploy(tools, cluster, opened, count=count, force=force)
     document = {
         "deployment": cluster.deployment,
@@ -139,7 +143,7 @@ def destroy_workers(
             machines = vsphere.machines(site, policies=False)
             names = sorted(m.name for m in machines if m.belongs_to(deployment))
         else:
-            names = list(destroy(Tools(vsphere, say=_say, parallel=parallel), cluster, deployment))
+            names = list(destroy(Tools(vsphere, say=say, parallel=parallel), cluster, deployment))
     if not dry_run and known is not None and known.id == deployment:
         known.remove()
     word = "would be removed" if dry_run else "removed"
@@ -158,14 +162,6 @@ def _cluster(inventory: Path) -> Cluster:
     return found.vsphere
 
 
-def _needs_count(cluster: Cluster, count: int | None) -> None:
-    if cluster.workers.count == "auto" and count is None:
-        raise ConfigError(
-            "count: auto, and no number of workers is given here",
-            next_step="take it from hcio size, and give it as --count N",
-        )
-
-
 def default_folder(cluster: Cluster) -> Path:
     """Where a deployment is kept unless the user says otherwise."""
     return Path("deployments") / cluster.deployment
@@ -176,7 +172,7 @@ def login_of(cluster: Cluster) -> Login:
     vcenter = cluster.vcenter
     readers = machine_readers(os.environ, ask_secret)
     if vcenter.insecure:
-        _say(f"warning: the certificate of {vcenter.host} is not checked (insecure: true)")
+        say(f"warning: the certificate of {vcenter.host} is not checked (insecure: true)")
     user = vcenter.user
     return Login(
         host=vcenter.host,
@@ -247,14 +243,15 @@ def _read(path: str) -> bytes:
         ) from error
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """One line of progress."""
     # One write, so that lines of several threads don't run into each other.
     sys.stderr.write(f"{line}\n")
 
 
 def _report(update: Any) -> None:
     if isinstance(update, Notice):
-        _say(update.text)
+        say(update.text)
 
 
 def _text(document: Any) -> str:

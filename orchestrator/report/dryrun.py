@@ -51,6 +51,7 @@ def render_dryrun(plan: Plan, *, every_worker: bool = False) -> str:
     `every_worker`."""
     lines = [f"suite {plan.suite}: {len(plan.cases)} cases on {len(plan.workers)} workers"]
     lines += [f"plan {plan.digest()[:16]}, seed {plan.seed}", ""]
+    lines += _deployment_lines(plan)
     lines += _target_lines(plan)
     lines += _fill_lines(plan)
     for number, case in enumerate(plan.cases, start=1):
@@ -61,6 +62,31 @@ def render_dryrun(plan: Plan, *, every_worker: bool = False) -> str:
     ]
     lines.append("dry run: no host was contacted and no disk was touched")
     return "\n".join(lines) + "\n"
+
+
+def _deployment_lines(plan: Plan) -> Iterator[str]:
+    """What would be deployed, from the inventory alone, and the clearing before each case."""
+    cluster = plan.vsphere
+    if cluster is not None and plan.deployment is not None:
+        shape = cluster.workers
+        unknown = "one stands for all: how many is worked out from vCenter (hcio size)"
+        auto = f"; {unknown}" if shape.count == "auto" else ""
+        yield f"vsphere: {cluster.deployment} on {cluster.datacenter}/{cluster.cluster}"
+        memory = show_size(shape.memory)
+        yield f"  {len(plan.workers)} workers with {shape.cpus} vCPU, {memory}{auto}"
+        kind = "thin" if shape.disks.thin else "thick"
+        yield (
+            f"  each {shape.disks.count} disks of {show_size(shape.disks.size)} "
+            f"({shape.disks.controller}, {kind}) on {', '.join(cluster.datastores)}, "
+            f"policy {cluster.storage_policy or 'of the datastore'}"
+        )
+        yield f"  after the run: {cluster.after_run}"
+        yield "  what is there already is not looked at: hcio workers deploy --dry-run asks vCenter"
+        yield ""
+    if plan.clear_cache:
+        where = ", ".join(plan.cache.hosts) if plan.cache and plan.cache.hosts else "the cluster's"
+        yield f"clear cache: before every case, on the hosts {where}"
+        yield ""
 
 
 def _target_lines(plan: Plan) -> Iterator[str]:

@@ -4,6 +4,7 @@
     id_ed25519        the private key (mode 0600), and id_ed25519.pub
     hosts/NAME        a worker's host key pair (mode 0600), and NAME.pub
     known_hosts       what the workers' SSH servers must show
+    sizing.json       what `count: auto` came to, so that a second deploy asks the same
     plan.json         what the last deploy set out to do, and why
     workers.json      the workers as an inventory, once they are ready
 
@@ -69,6 +70,10 @@ class DeploymentState:
         """Keep what a deploy sets out to do."""
         write_private(self.folder / "plan.json", json.dumps(plan, indent=1) + "\n")
 
+    def write_sizing(self, sizing: dict[str, int]) -> None:
+        """Keep what `count: auto` came to."""
+        write_private(self.folder / "sizing.json", json.dumps(sizing, indent=1) + "\n")
+
     def write_workers(self, inventory: dict[str, Any]) -> Path:
         """Keep the workers as an inventory of static hosts."""
         path = self.folder / "workers.json"
@@ -78,7 +83,7 @@ class DeploymentState:
     def remove(self) -> None:
         """Remove the files of this deployment, and the folder where nothing else is in it."""
         ours = [*sorted(self.folder.glob("hosts/*")), self.known_hosts, self.key_file]
-        names = ("id_ed25519.pub", "plan.json", "workers.json", "deployment.json")
+        names = ("id_ed25519.pub", "plan.json", "sizing.json", "workers.json", "deployment.json")
         ours += [self.folder / name for name in names]
         for path in ours:
             path.unlink(missing_ok=True)

@@ -149,6 +149,9 @@ class CaseWatch:
     def end(self, measured: Window) -> Watched:
         """Note the state after the case; `measured` is without the ramp, the controller's clock."""
         ended = max(self._clock(), measured.end)
+        self._began = min(self._began, measured.start)  # a case that was joined late
+        if not self._series:
+            self._fetched = min(self._fetched, measured.start)
         self._settle(measured)
         span = Window(self._began - EVENT_MARGIN, ended + EVENT_MARGIN)
         offset = self._offset or 0.0
