@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Raw
 
 from orchestrator.histogram import Histogram, bin_indexes, slices
 
 _STRANGE = b"?"
+_COMMA = ord(",")
 _CUT = b'{}" \t\r\n'
 #: Digits and commas stay, a colon is a comma, what may stand between is cut, all else is strange.
 _TO_NUMBERS = bytes(
@@ -24,7 +26,7 @@ _FENCE_KEY = 1 << 60
 _FENCE = b",%d,0," % _FENCE_KEY
 
 
-def histograms(texts: Sequence[bytes]) -> list[Histogram | None]:
+def histograms(texts: Sequence[Raw | bytes]) -> list[Histogram | None]:
     """The histograms of flat JSON objects `{"value": count, ...}`; None for one that isn't that."""
     if not texts:
         return []
@@ -36,10 +38,13 @@ def histograms(texts: Sequence[bytes]) -> list[Histogram | None]:
     return [histogram for text in texts for histogram in histograms([text])]
 
 
-def _together(texts: Sequence[bytes]) -> list[Histogram] | None:
+def _together(texts: Sequence[Raw | bytes]) -> list[Histogram] | None:
     """All histograms, or None if any can't be read."""
     bare = _FENCE.join(texts).translate(_TO_NUMBERS, _CUT)
-    if not bare[-1:].isdigit() or b",," in bare or _STRANGE in bare:
+    if _STRANGE in bare:
+        return None
+    commas = np.frombuffer(b",%b," % bare, dtype=np.uint8) == _COMMA
+    if (commas[1:] & commas[:-1]).any():
         return None
     numbers = np.fromstring(bare, dtype=np.int64, sep=",")
     if len(numbers) % 2:

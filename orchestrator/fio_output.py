@@ -114,7 +114,7 @@ def parse_fio_outputs(
     wires = [
         wire for read in found if isinstance(read, _Read) for wire in _with_bins(read.document)
     ]
-    read_bins = histograms([bytes(wire.bins) for wire in wires])
+    read_bins = histograms([wire.bins for wire in wires])
     known = {id(wire): histogram for wire, histogram in zip(wires, read_bins, strict=True)}
     return [read if isinstance(read, UnreadableOutput) else _built(read, known) for read in found]
 

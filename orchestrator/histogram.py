@@ -223,28 +223,32 @@ def slices(places: Counts, counts: Counts, starts: Counts, ends: Counts) -> list
 
 def add_up(histograms: Sequence[Histogram]) -> Histogram:
     """The sum of histograms, bin by bin."""
-    return add_up_each([histograms])[0]
+    if not histograms:
+        return Histogram.empty()
+    total = np.zeros(BINS, dtype=np.int64)
+    places = np.concatenate([histogram.places for histogram in histograms])
+    np.add.at(total, places, np.concatenate([histogram.counts for histogram in histograms]))
+    return Histogram.of_counts(total)
 
 
 def add_up_each(groups: Sequence[Sequence[Histogram]]) -> list[Histogram]:
-    """The sum of each group of histograms, bin by bin."""
+    """The sum of each group of histograms, bin by bin; every group has samples.
+
+    Quicker than `add_up` for many groups of few: it never looks at bins that aren't in use.
+    """
+    if not groups:
+        return []
     members = [histogram for group in groups for histogram in group]
-    rows = [row for row, group in enumerate(groups) for _ in group]
-    if not members:
-        return [Histogram.empty() for _ in groups]
+    rows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     lengths = [len(histogram.places) for histogram in members]
-    places = np.concatenate([histogram.places for histogram in members])
+    # One key for row and bin. Each part rises already, which a stable sort makes use of.
+    keys = np.concatenate([histogram.places for histogram in members])
+    keys += np.repeat(rows * BINS, lengths)
+    order = keys.argsort(kind="stable")
+    keys = keys[order]
+    firsts = np.concatenate([[True], keys[1:] != keys[:-1]]).nonzero()[0]
     counts = np.concatenate([histogram.counts for histogram in members])
-    sums = np.zeros(len(groups) * BINS, dtype=np.int64)
-    np.add.at(sums, places + np.repeat(np.array(rows) * BINS, lengths), counts)
-    # numpy finds what is true quicker than what isn't 0.
-    used = (sums != 0).nonzero()[0]
-    bounds = used.searchsorted(np.arange(len(groups) + 1) * BINS).tolist()
-    places, counts = used % BINS, sums[used]
-    found = []
-    for group, start, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
-        count = sum([histogram.count for histogram in group])
-        weight = sum([histogram.count * histogram.mean for histogram in group])
-        mean = weight / count if count else 0.0
-        found.append(Histogram(places[start:end], counts[start:end], count, mean))
-    return found
+    counts = np.add.reduceat(counts[order], firsts)
+    keys = keys[firsts]
+    bounds = keys.searchsorted(np.arange(len(groups) + 1) * BINS)
+    return slices(keys % BINS, counts, bounds[:-1], bounds[1:])

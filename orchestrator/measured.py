@@ -71,8 +71,14 @@ class Job(Struct, frozen=True, gc=False):
 
     def directions(self) -> dict[str, Direction]:
         """The directions that the output has, by name."""
-        found = {"read": self.read, "write": self.write, "trim": self.trim}
-        return {name: value for name, value in found.items() if value is not None}
+        found = {}
+        if self.read is not None:
+            found["read"] = self.read
+        if self.write is not None:
+            found["write"] = self.write
+        if self.trim is not None:
+            found["trim"] = self.trim
+        return found
 
     @property
     def runtime_ms(self) -> float | None:
