@@ -1,4 +1,8 @@
-"""P4: merging many json+ files against only parsing the same bytes, and the memory it takes."""
+"""P4: merging many json+ files against only parsing the same bytes, and the memory it takes.
+
+The files hold bins of total and of completion latency, as hcio's own jobs ask for. Both are read:
+without the second the ratio would be 0.6 less, and its percentiles missing from the totals.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from pathlib import Path
 
 import orjson
 
-from orchestrator.analysis import merge_files
+from orchestrator.analysis import TOGETHER, merge_files
+from orchestrator.fio_output import parse_fio_outputs
 from orchestrator.results import RunResult
 
 TRUTH = Path(__file__).parents[1] / "tests" / "data" / "truth"
@@ -47,7 +52,7 @@ def run(report: Callable[[str], None]) -> None:
 
 def _best(held: list[tuple[str, bytes]]) -> tuple[float, float, float]:
     """Least CPU seconds of bare parsing, merging, and our parsing; the rounds are interleaved."""
-    from orchestrator.fio_output import parse_fio_output
+    pairs = [(data, name) for name, data in held]
 
     def bare() -> None:
         for _, data in held:
@@ -57,8 +62,8 @@ def _best(held: list[tuple[str, bytes]]) -> tuple[float, float, float]:
         merge_files(held)
 
     def parse() -> None:
-        for name, data in held:
-            parse_fio_output(data, name)
+        for start in range(0, len(pairs), TOGETHER):
+            parse_fio_outputs(pairs[start : start + TOGETHER])
 
     least = [float("inf")] * 3
     for _ in range(ROUNDS):

@@ -45,7 +45,7 @@ Policy = Callable[[int, int], bool]
 #: How many of fio's lines a result keeps of one worker; all of them are in the raw output.
 _KEPT_LINES = 50
 #: How many workers' outputs are read together: numpy's cost is in its calls, and memory is flat.
-_TOGETHER = 16
+TOGETHER = 16
 
 
 def every_worker(received: int, expected: int) -> bool:
@@ -99,7 +99,7 @@ def _of_file(worker: str, data: bytes, statuses: Mapping[str, int]) -> WorkerEvi
 
 def _batches(evidence: Iterable[WorkerEvidence]) -> Iterator[list[WorkerEvidence]]:
     rest = iter(evidence)
-    while batch := list(islice(rest, _TOGETHER)):
+    while batch := list(islice(rest, TOGETHER)):
         yield batch
 
 
