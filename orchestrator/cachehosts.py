@@ -11,6 +11,9 @@ from orchestrator.units import PositiveDuration
 
 #: A full write buffer of vSAN drains in about 36 minutes (see `clearcache`).
 DEFAULT_LIMIT_S: Final = 3600.0
+#: HCIBench's own: between two looks at a buffer, and how long one that is empty is watched on.
+DEFAULT_EVERY_S: Final = 10.0
+DEFAULT_GRACE_S: Final = 30.0
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
@@ -40,6 +43,13 @@ class ClearCache(BaseModel):
     limit: Annotated[
         PositiveDuration, Field(description="how long clearing may take on a host")
     ] = DEFAULT_LIMIT_S
+
+    every: Annotated[
+        PositiveDuration, Field(description="between two looks at a draining buffer")
+    ] = DEFAULT_EVERY_S
+    grace: Annotated[
+        PositiveDuration, Field(description="how long a drained buffer is watched on")
+    ] = DEFAULT_GRACE_S
 
     @model_validator(mode="after")
     def _usable(self) -> Self:

@@ -34,6 +34,12 @@ class Staff:
         # A detached run leaves; nobody is there to watch.
         watched = plan.vsphere is not None and not mode.detach
         self._surveyor = _surveyor(plan, plan.vsphere, mode) if watched and plan.vsphere else None
+        self._pace = replace(
+            USUAL_PACE,
+            limit=self._section.limit,
+            interval=self._section.every,
+            grace=self._section.grace,
+        )
         self._opener = host_opener(self._section) if plan.clear_cache else None
 
     def attendants(self, fleet: Fleet, lab: Lab) -> tuple[Attendant, ...]:
@@ -47,7 +53,7 @@ class Staff:
                     lambda names: _guests(fleet, names),
                     lab.report,
                     command=self._section.command,
-                    pace=replace(USUAL_PACE, limit=self._section.limit),
+                    pace=self._pace,
                 )
             )
         if self._surveyor is not None:

@@ -68,7 +68,20 @@ def conduct(
         click.echo(f"left running; later: {again} {plan.run}", err=True)
         return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
     code = present(walked.plan, folder, walked.result, baseline=base, as_json=as_json)
+    if plan.deployment is not None and not walked.interrupted:
+        from orchestrator.cli.deploying import end_deployment
+
+        end_deployment(plan)
     return EXIT_INTERRUPTED if walked.interrupted else code
+
+
+def _staff(plan: Plan, mode: Mode) -> Staff | None:
+    """Who attends; None, and nothing loaded for it, where the plan needs nobody."""
+    if plan.vsphere is None and not plan.clear_cache:
+        return None
+    from orchestrator.cli.attending import Staff
+
+    return Staff(plan, mode)
 
 
 @dataclass(frozen=True)
@@ -83,9 +96,11 @@ class Walked:
 def walk(plan: Plan, folder: RunFolder, mode: Mode, *, poll: float | None, forks: int) -> Walked:
     """Walk a run to its end, or until Ctrl-C; a SIGTERM is taken for one."""
     signal.signal(signal.SIGTERM, _interrupt)
+    staff = _staff(plan, mode)
     with open_display() as display:
-        fleet = open_fleet(plan, display, forks)
-        conductor = Conductor(plan, folder, fleet, make_lab(display, poll), mode)
+        fleet, lab = open_fleet(plan, display, forks), make_lab(display, poll)
+        attendants = staff.attendants(fleet, lab) if staff is not None else ()
+        conductor = Conductor(plan, folder, fleet, lab, mode, attendants)
         try:
             result = conductor.conduct()
             return Walked(conductor.plan, result)

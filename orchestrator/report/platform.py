@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from orchestrator.counters import NOT_AVAILABLE, Average, Usage
 from orchestrator.events import PlatformEvent
@@ -56,6 +58,77 @@ def render_events(events: Sequence[PlatformEvent]) -> str:
     if len(events) > SHOWN_EVENTS:
         lines.append(f"and {len(events) - SHOWN_EVENTS} more")
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def render_ground(provenance: Mapping[str, Any]) -> str:
+    """What the run stood on: vCenter, cluster, vSAN, policies; empty without vSphere."""
+    facts = provenance.get("platform")
+    if not facts:
+        return ""
+    vcenter, vsan = facts["vcenter"], facts.get("vsan")
+    lines = [f"Cluster {facts['cluster']} of vCenter {vcenter['host']} {vcenter['version']}."]
+    if vcenter["insecure"]:
+        lines.append("The vCenter's certificate was NOT checked (insecure: true).")
+    if vsan:
+        lines.append(f"vSAN {vsan['architecture'].upper()}: {', '.join(_vsan_words(vsan))}.")
+    policy = provenance.get("conditions", {}).get("storage policy")
+    if policy:
+        lines.append(f"Storage policy of the workers' disks: {policy}.")
+    workers = provenance.get("workers", {})
+    moved = [
+        f"{name} from {worker['host_start']} to {worker['host_end']}"
+        for name, worker in workers.items()
+        if worker.get("host_end") not in (None, worker.get("host_start"))
+    ]
+    if moved:
+        lines.append(f"Moved during the run: {', '.join(moved)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _vsan_words(vsan: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{vsan['hosts']} hosts"
+    if vsan.get("disk_groups") is not None:
+        yield f"{vsan['disk_groups']} disk groups"
+    for name in ("dedupe", "compression", "encryption_at_rest", "encryption_in_transit"):
+        word = {True: "on", False: "off", None: "unknown"}[vsan.get(name)]
+        yield f"{name.replace('_', ' ')} {word}"
+
+
+class _Watched(msgspec.Struct):
+    """The platform attendant's document, as far as it is shown."""
+
+    usage: Usage | None = None
+    figures: Mapping[str, Mapping[str, Average]] = {}
+    events: tuple[PlatformEvent, ...] = ()
+    vsan_before: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def render_case_platform(documents: Mapping[str, Any]) -> str:
+    """What the attendants of a case say: the cache, hosts' usage, vSAN's figures, events."""
+    parts = [_cache_line(documents["cache"])] if "cache" in documents else []
+    if "platform" in documents:
+        watched = msgspec.convert(documents["platform"], _Watched)
+        if watched.usage is not None:
+            parts.append(render_usage(watched.usage))
+        parts.append(render_figures(watched.figures))
+        parts.append(_health_line(watched.vsan_before))
+        parts.append(render_events(watched.events))
+        parts += [f"warning: {warning}\n" for warning in watched.warnings]
+    return "".join(parts)
+
+
+def _cache_line(document: Mapping[str, Any]) -> str:
+    words = {True: "cleared before the case", False: "NOT cleared", None: "nothing to clear"}
+    why = document.get("why") or document.get("how") or "unknown"
+    return f"cache: {words[document.get('done')]}: {why}\n"
+
+
+def _health_line(state: Mapping[str, Any] | None) -> str:
+    if state is None or state.get("health") == "green":
+        return ""
+    failing = ", ".join(f"{name} {light}" for name, light in state.get("failing", {}).items())
+    return f"vSAN health {state.get('health')} before the case: {failing or 'no test named'}\n"
 
 
 def _clock(instant: float) -> str:

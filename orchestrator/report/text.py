@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from orchestrator.histogram import PERCENTS, carried, percent_key
+from orchestrator.report.platform import render_case_platform, render_ground
 from orchestrator.results import (
     CaseResult,
     DirectionResult,
@@ -39,9 +40,10 @@ _UNKNOWN = "-"
 
 def render_text(run: RunResult) -> str:
     """The report of a run, at most WIDTH columns wide, ending in a line end."""
-    lines = [*_table(run), "", *_legend(run)]
+    lines = [*_table(run), "", *_legend(run), *render_ground(run.provenance).splitlines()]
     for case in run.cases:
         lines += _case_notes(case)
+        lines += [f"  {line}" for line in render_case_platform(case.platform).splitlines()]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
