@@ -22,7 +22,7 @@ from orchestrator.casefacts import (
 from orchestrator.course import read_course
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
 from orchestrator.plausibility import Plausible, check_plausible, judged
-from orchestrator.results import CaseResult, Reason
+from orchestrator.results import CaseResult, Reason, Timing
 from orchestrator.series import Member, find_logs, write_series
 
 DATA = Path(__file__).parent / "data"
@@ -333,6 +333,20 @@ def test_workers_that_never_measured_together_are_invalid(tmp_path: Path) -> Non
         case({"w1": SKEWED["w1"], "w2": SKEWED["w2"]}),
         course=replace(result.course, common=None, anomalies=(), steady=None),
     )
+    assert found(apart, CaseFacts())["no-common-window"].level == "invalid"
+
+
+def test_a_case_of_two_seconds_is_too_short_to_tell(tmp_path: Path) -> None:
+    """Starts show the overlap of a very short case; its series of whole seconds can't deny it."""
+    result = with_course(tmp_path, STANDSTILL)
+    assert result.course is not None
+    brief = replace(
+        case({"w1": SKEWED["w1"], "w2": SKEWED["w2"]}),
+        course=replace(result.course, common=None, anomalies=(), steady=None),
+        timing=Timing(runtime_s=2.0, overlap=0.99),
+    )
+    assert found(brief, CaseFacts())["no-common-window"].level == "note"
+    apart = replace(brief, timing=Timing(runtime_s=2.0, overlap=0.0))
     assert found(apart, CaseFacts())["no-common-window"].level == "invalid"
 
 
