@@ -17,6 +17,7 @@ from orchestrator.checks import verdict_of
 from orchestrator.collected import read_ended, read_evidence
 from orchestrator.course import case_course
 from orchestrator.evidence import CaseExpectation, Thresholds, WorkerEvidence
+from orchestrator.hostcounters import host_counters
 from orchestrator.plan import (
     Plan,
     assignments,
@@ -88,6 +89,7 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
         folder.series(case.id),
         _counted(result, folder),
         ramp_s=expected.ramp_s,
+        rule=plan.until.rule if plan.until is not None else None,
     )
     attended = read_attendance(folder, case.id)
     result = replace(
@@ -100,6 +102,7 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
         plan,
         case,
         prepared=bool(expected.preconditioned),
+        host_counters=host_counters(result.platform),
         steady_asked=plan.until is not None,
     )
     reasons = [reason for said in attended.values() for reason in said.reasons]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Sequence
 
 from orchestrator import demand
@@ -21,12 +22,10 @@ def case_facts(
     case: Case,
     *,
     prepared: bool,
-    caches: Sequence[Cache] = (),
-    limits: Sequence[Limit] = (),
     host_counters: HostCounters | None = None,
     steady_asked: bool = False,
 ) -> CaseFacts:
-    """The facts of a case that its plan holds, with what only others know passed on."""
+    """The facts of a case that its plan holds; the hosts' counters are what others know."""
     parts = assignments(plan, case)
     return CaseFacts(
         outstanding_ios={part.worker.name: outstanding_ios(part) for part in parts},
@@ -34,11 +33,19 @@ def case_facts(
         cap=_cap(parts),
         working_set_bytes=_whole(_working_set(part) for part in parts),
         filled_bytes=_whole(_filled(plan, part) for part in parts) if prepared else None,
-        caches=tuple(caches),
-        limits=tuple(limits),
+        caches=tuple(Cache(c.name, c.size, c.reads, c.writes) for c in plan.caches),
+        limits=tuple(_limits(plan, [part.worker.name for part in parts])),
         host_counters=host_counters,
         steady_asked=steady_asked,
     )
+
+
+def _limits(plan: Plan, workers: Sequence[str]) -> Iterator[Limit]:
+    """Those that hold for workers of the case; one for other workers says nothing of it."""
+    for limit in plan.limits:
+        names = [n for pattern in limit.workers for n in fnmatch.filter(workers, pattern)]
+        if names or not limit.workers:
+            yield Limit(limit.name, limit.iops, limit.bytes_per_s, limit.side, frozenset(names))
 
 
 def outstanding_ios(part: Assigned) -> int:

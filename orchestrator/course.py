@@ -20,6 +20,8 @@ from orchestrator.windows import Course, Standstill, WindowRate, WindowRates
 WHOLE: Final = 0.02
 #: A worker that begins or ends this long after or before the others is named.
 NAMED_S: Final = 1.0
+#: Seconds at the edges of a series that are not whole.
+EDGES_S: Final = 2.0
 #: Anomalies that a result keeps: the longest.
 KEPT: Final = 50
 
@@ -62,7 +64,7 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
     first, last = min(begins.values()), max(ends.values())
     whole = ((first - summary.origin_ms) / 1000.0, (last - summary.origin_ms) / 1000.0)
     rates = _rates(total, common) if common else []
-    chosen = rule or SteadyRule().over(float(len(rates)))
+    chosen = _over_the_measured(rule, len(rates))
     anomalies = _anomalies(path, rates, common) if common else []
     steady = judge_series(rates, chosen)
     judged = None
@@ -85,6 +87,15 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
         more_anomalies=max(0, len(anomalies) - KEPT),
         dropped_lines=summary.dropped_lines,
     )
+
+
+def _over_the_measured(rule: SteadyRule | None, seconds: int) -> SteadyRule:
+    """The rule, over all seconds where it has no window of its own. fio loses the interval in which
+    it ends and a case seldom begins with a whole one, so a window may lack these seconds."""
+    if rule is None:
+        return SteadyRule().over(float(seconds))
+    lacking = rule.window_s - seconds
+    return rule.over(float(seconds)) if 0 < lacking <= EDGES_S else rule
 
 
 def _standstills(summary: SeriesSummary) -> list[Standstill]:

@@ -6,6 +6,7 @@ link) and checked by size; a letter such as /dev/sdb is another disk after the n
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,9 +26,10 @@ from pydantic_core import CoreSchema
 from orchestrator.cachehosts import ClearCache
 from orchestrator.cluster import Cluster
 from orchestrator.errors import InputError, Problem
-from orchestrator.problems import or_text, problems_of
+from orchestrator.problems import nearest, or_text, problems_of
 from orchestrator.secrets import SecretRef
 from orchestrator.shapes import Name
+from orchestrator.surroundings import StatedCache, StatedLimit
 from orchestrator.units import Duration, PositiveDuration, Size
 
 DEFAULT_WORK_DIR: Final = "/var/tmp/hcio"  # noqa: S108 - a worker's own folder, made mode 0700
@@ -183,6 +185,12 @@ class InventoryFile(_Model):
     clear_cache: Annotated[
         ClearCache | None, Field(description="where and how a suite that asks for it clears caches")
     ] = None
+    caches: Annotated[
+        tuple[StatedCache, ...], Field(description="caches that a working set may fit into")
+    ] = ()
+    limits: Annotated[
+        tuple[StatedLimit, ...], Field(description="what devices and links carry at most")
+    ] = ()
 
     @model_validator(mode="after")
     def _some_workers(self) -> Self:
@@ -218,6 +226,8 @@ class Inventory(_Model):
     ssh: Ssh = Ssh()
     vsphere: Cluster | None = None
     clear_cache: ClearCache | None = None
+    caches: tuple[StatedCache, ...] = ()
+    limits: tuple[StatedLimit, ...] = ()
 
     @model_validator(mode="after")
     def _some_workers(self) -> Self:
@@ -268,6 +278,8 @@ def resolve_inventory(written: InventoryFile, *, file: str = "inventory") -> Inv
         except ValueError as error:
             problems.append(Problem(file, None, f"workers.{index}", str(error)))
     problems += _twice(workers, file)
+    if written.workers:
+        problems += _of_nobody(written.limits, workers, file)
     if problems:
         raise InputError(problems)
     return Inventory(
@@ -275,7 +287,22 @@ def resolve_inventory(written: InventoryFile, *, file: str = "inventory") -> Inv
         ssh=written.ssh,
         vsphere=written.vsphere,
         clear_cache=written.clear_cache,
+        caches=written.caches,
+        limits=written.limits,
     )
+
+
+def _of_nobody(
+    limits: Sequence[StatedLimit], workers: Sequence[Worker], file: str
+) -> Iterator[Problem]:
+    """Limits that name workers that there aren't."""
+    names = [worker.name for worker in workers]
+    for index, limit in enumerate(limits):
+        for pattern in limit.workers:
+            if not fnmatch.filter(names, pattern):
+                text = f"no worker is called {pattern!r}"
+                place = f"limits.{index}.workers"
+                yield Problem(file, None, place, text, nearest(pattern, names))
 
 
 def _workers(entry: WorkerEntry, defaults: WorkerDefaults) -> Iterator[Worker]:

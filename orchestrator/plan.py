@@ -26,6 +26,7 @@ from orchestrator.sections import JobTarget
 from orchestrator.sought import Sought
 from orchestrator.steady import longest_s
 from orchestrator.suites import ALL, Case, Policy, Repeats, Suite, Thresholds, Until
+from orchestrator.surroundings import StatedCache, StatedLimit
 from orchestrator.targets import Wanted
 
 SCHEMA: Final = 1
@@ -63,6 +64,9 @@ class Plan(BaseModel):
     #: whether the cache is cleared before every case, and where and how
     clear_cache: bool = False
     cache: ClearCache | None = None
+    #: what the inventory states of the storage around the workers
+    caches: tuple[StatedCache, ...] = ()
+    limits: tuple[StatedLimit, ...] = ()
     vsphere: Cluster | None = None
     deployment: Deployed | None = None
     fast_fail: float
@@ -127,6 +131,8 @@ def build_plan(
         prepare=suite.prepare,
         clear_cache=suite.clear_cache,
         cache=inventory.clear_cache,
+        caches=inventory.caches,
+        limits=inventory.limits,
         vsphere=inventory.vsphere,
         fast_fail=suite.fast_fail,
         pause=suite.pause,

@@ -68,6 +68,25 @@ def write_atomic(path: Path, content: bytes) -> None:
     part.replace(path)
 
 
+class RawFiles(Mapping[str, bytes]):
+    """A worker's files of a case by name, each read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> bytes:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.name for path in self._folder.iterdir()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._folder.iterdir())
+
+
 class RunFolder:
     """One run's folder. `observe` is told each event after it is safely on disk."""
 
@@ -177,12 +196,11 @@ class RunFolder:
             part.rename(folder)
         return folder
 
-    def raw(self, case: str, worker: str) -> dict[str, bytes] | None:
-        """A worker's files of a case, or None when nothing was collected."""
+    def raw(self, case: str, worker: str) -> Mapping[str, bytes] | None:
+        """A worker's files of a case, or None when nothing was collected. A file is read when it
+        is asked for: logs are large."""
         folder = self.path / "raw" / case / worker
-        if not folder.is_dir():
-            return None
-        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        return RawFiles(folder) if folder.is_dir() else None
 
     def series(self, case: str) -> Path:
         """Where a case's series stands (or will); its folder is there."""

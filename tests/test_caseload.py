@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.casefacts import CaseFacts
+from orchestrator.casefacts import Cache, CaseFacts, Limit
 from orchestrator.caseload import case_facts
+from orchestrator.errors import InputError
 from orchestrator.inventory import InventoryFile, resolve_inventory
 from orchestrator.plan import build_plan
 from orchestrator.profiles import Profile
@@ -16,13 +17,20 @@ from orchestrator.suites import Case, Suite
 GIB = 1 << 30
 
 
-def facts(profile: dict[str, Any], *, workers: int = 2, prepared: bool = True) -> CaseFacts:
+def facts(
+    profile: dict[str, Any],
+    *,
+    workers: int = 2,
+    prepared: bool = True,
+    stated: dict[str, Any] | None = None,
+) -> CaseFacts:
     """The facts of a case with this profile on workers with two files of 1 GiB each."""
     found = Profile.model_validate({"name": "p", "block_size": "4k", **profile})
     suite = Suite.model_validate({"name": "s", "cases": [{"profile": "p"}], "prepare": "random"})
     inventory = resolve_inventory(
         InventoryFile.model_validate(
             {
+                **(stated or {}),
                 "workers": [{"name": f"w[1-{workers}]"}],
                 "defaults": {
                     "targets": [{"file": f"/var/tmp/t{n}", "size": "1GiB"} for n in (1, 2)]
@@ -91,3 +99,35 @@ def test_own_job_file_leaves_the_working_set_unknown() -> None:
     assert found.working_set_bytes is None
     assert found.paced
     assert found.outstanding_ios["w1"] == 8
+
+
+def test_the_inventory_states_caches_and_limits() -> None:
+    """Sizes and rates as they are written; a limit of some workers names those of the case."""
+    found = facts(
+        {},
+        workers=3,
+        stated={
+            "caches": [{"name": "read cache", "size": "8GiB"}],
+            "limits": [
+                {"name": "link", "bytes_per_s": "100MB/s", "workers": ["w[12]"]},
+                {"name": "tier", "iops": 5000, "side": "write"},
+            ],
+        },
+    )
+    assert found.caches == (Cache("read cache", 8 * GIB, reads=True, writes=False),)
+    assert found.limits == (
+        Limit("link", bytes_per_s=100e6, workers=frozenset({"w1", "w2"})),
+        Limit("tier", iops=5000, side="write"),
+    )
+
+
+def test_a_limit_of_nobody_is_a_problem() -> None:
+    """A limit whose workers don't exist would never be held against anything."""
+    with pytest.raises(InputError, match=r"limits.0.workers: no worker is called 'w9'"):
+        facts({}, stated={"limits": [{"name": "link", "iops": 1, "workers": ["w9"]}]})
+
+
+def test_a_limit_without_a_figure_is_a_problem() -> None:
+    """Naming a link says nothing."""
+    with pytest.raises(ValueError, match="give iops, bytes_per_s, or both"):
+        facts({}, stated={"limits": [{"name": "link"}]})

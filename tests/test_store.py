@@ -75,7 +75,9 @@ def test_raw_files_are_verbatim_and_replaced_whole(tmp_path: Path) -> None:
     assert run.raw("c", "w1") is None
     run.write_raw("c", "w1", {"out.json": b"\xff\x00", "err": b""})
     run.write_raw("c", "w1", {"out.json": b"second"})
-    assert run.raw("c", "w1") == {"out.json": b"second"}
+    files = run.raw("c", "w1")
+    assert files == {"out.json": b"second"}
+    assert (list(files or ()), (files or {}).get("none")) == (["out.json"], None)
     assert [path.name for path in (run.path / "raw" / "c").iterdir()] == ["w1"]
 
 

@@ -557,6 +557,8 @@ finish() {
     if [ -e "$DIR/refused" ]; then by=refused; fi
     if [ -e "$DIR/deadline" ]; then by=deadline; fi
     if [ -e "$DIR/stop" ]; then by=stopped; fi
+    # Beside the latencies that are asked for fio logs two that nothing reads.
+    rm -f series_clat.*.log series_slat.*.log
     # fio's logs are text, a tenth when packed; after the end, so that it costs the case nothing.
     for _log in *_*.log; do [ ! -s "$_log" ] || ! has gzip || gzip -f "$_log" 2>/dev/null; done
     _tries=0
