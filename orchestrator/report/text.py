@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from orchestrator.histogram import PERCENTS, carried, percent_key
+from orchestrator.report.course import course_lines
+from orchestrator.report.figures import UNKNOWN, latency_text, rate_text
 from orchestrator.report.platform import render_case_platform, render_ground
 from orchestrator.results import (
     CaseResult,
@@ -35,7 +37,6 @@ _HEAD = (
 #: Columns that a case has once, not once a direction.
 _PER_CASE = 4
 _NAMED = 4
-_UNKNOWN = "-"
 
 
 def render_text(run: RunResult) -> str:
@@ -45,28 +46,6 @@ def render_text(run: RunResult) -> str:
         lines += _case_notes(case)
         lines += [f"  {line}" for line in render_case_platform(case.platform).splitlines()]
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def latency_text(ns: float | None) -> str:
-    """A latency as people read it: `123 ns`, `64.8 us`, `1.23 ms`, `2.5 s`; `-` when unknown."""
-    if ns is None:
-        return _UNKNOWN
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{_figures(ns / size)} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def _figures(value: float) -> str:
-    """Three significant figures, without an exponent."""
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def rate_text(value: float | None) -> str:
-    """A rate with thousands marked; a decimal below 100; `-` when unknown."""
-    if value is None:
-        return _UNKNOWN
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def _table(run: RunResult) -> list[str]:
@@ -96,7 +75,7 @@ def _case_rows(case: CaseResult) -> Iterator[tuple[str, ...]]:
     verdict: str = case.verdict.value if case.outcome == "done" else case.outcome
     once = (
         _cell(None if skew is None else skew * 1e9),
-        _UNKNOWN if overlap is None else f"{overlap * 100:.1f} %",
+        UNKNOWN if overlap is None else f"{overlap * 100:.1f} %",
         f"{case.received_workers}/{case.expected_workers}",
         verdict + ("*" if case.degraded else ""),
     )
@@ -111,7 +90,7 @@ def _total_rows(
 ) -> Iterator[tuple[str, ...]]:
     rows = [] if total is None else list(_rows_of(total))
     if not rows:
-        rows = [("no I/O" if total else "no data", *([_UNKNOWN] * (len(_HEAD) - 2 - _PER_CASE)))]
+        rows = [("no I/O" if total else "no data", *([UNKNOWN] * (len(_HEAD) - 2 - _PER_CASE)))]
     for number, row in enumerate(rows):
         yield (name, *row, *once) if number == 0 else ("", *row, *([""] * _PER_CASE))
 
@@ -121,14 +100,14 @@ def _rows_of(total: TotalResult) -> Iterator[tuple[str, ...]]:
         if side is not None and side.ios != 0:
             yield (name, *_direction_cells(side))
     if total.sync is not None:
-        yield ("sync", _UNKNOWN, _UNKNOWN, *_latency_cells(total.sync))
+        yield ("sync", UNKNOWN, UNKNOWN, *_latency_cells(total.sync))
 
 
 def _direction_cells(side: DirectionResult) -> tuple[str, ...]:
     speed = None if side.bytes_per_s is None else side.bytes_per_s / 1e6
-    count = _UNKNOWN if side.ios is None else f"{side.ios:,}"
+    count = UNKNOWN if side.ios is None else f"{side.ios:,}"
     if side.latency_ns is None:
-        latency: tuple[str, ...] = (*([_UNKNOWN] * (1 + len(_SHOWN))), count)
+        latency: tuple[str, ...] = (*([UNKNOWN] * (1 + len(_SHOWN))), count)
     else:
         latency = _latency_cells(side.latency_ns)
     return (rate_text(side.iops), rate_text(speed), *latency)
@@ -182,6 +161,8 @@ def _case_notes(case: CaseResult) -> Iterator[str]:
         facts.append(f"clocks known to {latency_text(timing.clock_uncertainty_s * 1e9)}")
     yield ""
     yield from _wrapped(f"{case.case}: {case.verdict.value}; {'; '.join(facts)}", 2)
+    for line in course_lines(case):
+        yield from _wrapped(f"  {line}", 4)
     for _, alike in groupby(sorted(case.verdict.reasons, key=_likeness), key=_likeness):
         yield from _reason_lines(list(alike))
 

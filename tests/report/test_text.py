@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from orchestrator.analysis import analyse_case, merge_files
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
+from orchestrator.report.figures import latency_text, rate_text
 from orchestrator.report.hcibench import render_hcibench
-from orchestrator.report.text import WIDTH, latency_text, rate_text, render_text
+from orchestrator.report.text import WIDTH, render_text
 from orchestrator.results import RunResult
 
 TESTS = Path(__file__).parents[1]
