@@ -24,7 +24,7 @@ from orchestrator.runner import Conductor, Interrupted, Mode
 from orchestrator.store import RunFolder
 
 if TYPE_CHECKING:
-    pass
+    from orchestrator.cli.attending import Staff
 
 
 def read_plan(folder: RunFolder) -> Plan:

@@ -198,6 +198,15 @@ class Lab:
             time.sleep(0.05)
         raise AssertionError(f"no {name} after {seconds} s: {self.journal()}")
 
+    def await_settings(self, wanted: dict[str, int], seconds: float = 90) -> None:
+        """Wait until every host has these settings."""
+        for _ in range(int(seconds * 20)):
+            with contextlib.suppress(ValueError):  # a file half written
+                if all(found == wanted for found in self.settings().values()):
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"not {wanted} after {seconds} s: {self.settings()}")
+
 
 def _give(path: Path, user: str) -> None:
     if os.geteuid() == 0:
