@@ -99,24 +99,28 @@ def rank(percent: float, count: int) -> int:
 class Ranks:
     """The ranks of some percentiles for many counts at once, as `rank` gives each of them.
 
-    A percent as people write it (99.9) is a fraction a/b; its binary double lies beside that by
-    less than any count can show, and only where a/b * N / 100 is whole does the side matter.
+    A percent as people write it (99.9) is a fraction a/b, and its binary double lies beside that
+    by so little that only where a/b * N / 100 is whole the side matters, for counts that are not
+    astronomic.
     """
 
     def __init__(self, percents: Sequence[float]) -> None:
         written = [Fraction(repr(percent)) for percent in percents]
+        beside = [Fraction(p) - part for p, part in zip(percents, written, strict=True)]
+        self._percents = percents
         self._times = np.array([part.numerator for part in written])
         self._parts = np.array([100 * part.denominator for part in written])
-        above = [Fraction(percent) > part for percent, part in zip(percents, written, strict=True)]
-        self._up = self._parts - ~np.array(above)
-        self._most = 2**62 // int(self._times.max())
+        self._up = self._parts - 1 + np.array([off > 0 for off in beside])
+        # Below this, N times what lies beside is less than one part, and products fit in 64 bits.
+        told = [1 / abs(o * w.denominator) for o, w in zip(beside, written, strict=True) if o]
+        self._most = int(min([*told, 2**62 / int(self._times.max())]))
 
     def of(self, counts: Sequence[int]) -> Counts:
         """Shape (len(counts), number of percents); every count is 1 or more."""
-        # Beyond what 64 bits hold, Python's own integers take over.
-        numbers = np.array(counts, dtype=np.int64 if max(counts) < self._most else object)
-        ranks: Counts = (numbers[:, None] * self._times + self._up) // self._parts
-        return ranks.astype(np.int64, copy=False)
+        if max(counts) >= self._most:
+            return np.array([[rank(p, count) for p in self._percents] for count in counts])
+        ranks: Counts = (np.array(counts)[:, None] * self._times + self._up) // self._parts
+        return np.maximum(ranks, 1)
 
 
 _RANKS = Ranks(PERCENTS)

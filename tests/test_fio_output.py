@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import UnreadableOutput
-from orchestrator.fio_output import parse_fio_output
+from orchestrator.fio_output import parse_fio_output, parse_fio_outputs
 from orchestrator.measured import Latency, WorkerOutput
 
 DATA = Path(__file__).parent / "data"
@@ -252,6 +252,30 @@ def test_bins_that_are_not_counts_are_left_out(bad: object) -> None:
     assert output.jobs[0].read is not None
     assert output.jobs[0].read.lat is not None
     assert output.jobs[0].read.lat.histogram is None
+
+
+@pytest.mark.parametrize("bins", [{}, {"": 5}, {"100": 1, "": 5}, {"200": 1, "100": 2}, {"-1": 1}])
+def test_only_the_unreadable_bins_of_a_document_are_left_out(bins: dict[str, int]) -> None:
+    """Empty, nameless and falling bins are dropped with a note; the histograms beside them stay."""
+    document = json.loads((DATA / "truth/mild/w1.json").read_text())
+    document["jobs"][0]["read"]["lat_ns"]["bins"] = bins
+    output = parse_fio_output(json.dumps(document).encode(), "w")
+    assert output.jobs[0].read is not None
+    assert output.jobs[0].read.lat is not None
+    assert output.jobs[0].read.clat is not None
+    assert output.jobs[0].read.lat.histogram is None
+    assert output.jobs[0].read.clat.histogram is not None
+    assert [note.code for note in output.notes] == ["bins-unreadable"]
+
+
+def test_outputs_read_together_are_those_read_alone() -> None:
+    """A damaged output among good ones gives its error in its place and harms no other."""
+    good = [path.read_bytes() for path in sorted((DATA / "truth" / "mild").glob("w*.json"))[:2]]
+    first, bad, last = parse_fio_outputs([(good[0], "a"), (b"oops", "b"), (good[1], "c")])
+    assert isinstance(bad, UnreadableOutput)
+    for together, data in ((first, good[0]), (last, good[1])):
+        assert isinstance(together, WorkerOutput)
+        assert together == parse_fio_output(data, "w")
 
 
 def test_a_repeated_key_counts_once_the_last() -> None:

@@ -13,6 +13,9 @@ from orchestrator.histogram import (
     BINS,
     VALUES,
     Histogram,
+    Ranks,
+    add_up,
+    add_up_each,
     bin_indexes,
     carried,
     percent_key,
@@ -105,6 +108,26 @@ def test_rank_is_exact(percent: float, count: int) -> None:
     from fractions import Fraction
 
     assert rank(percent, count) == max(1, math.ceil(Fraction(percent) * count / 100))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 2**56), min_size=1, max_size=4))
+def test_ranks_of_many_counts_are_those_of_each(counts: list[int]) -> None:
+    """Many ranks at once are exact too, also where 64 bits are too few for the product."""
+    percents = (1.0, 50.0, 99.9, 99.999, 100.0)
+    assert Ranks(percents).of(counts).tolist() == [[rank(p, n) for p in percents] for n in counts]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(latencies, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_groups_are_added_as_each_alone(groups: list[list[list[int]]]) -> None:
+    """Sums of many groups at once are those of each, with the samples' count and mean."""
+    histograms = [[Histogram.of_samples(part) for part in group] for group in groups]
+    for group, found in zip(groups, add_up_each(histograms), strict=True):
+        samples = [ns for part in group for ns in part]
+        assert found == add_up([Histogram.of_samples(part) for part in group])
+        assert found.count == len(samples)
+        assert math.isclose(found.mean, math.fsum(samples) / len(samples), rel_tol=0.008)
 
 
 def test_rank_takes_percent_as_binary_double() -> None:
