@@ -29,6 +29,8 @@ Open = Callable[[Worker], Transport]
 AT_ONCE = 64
 #: Seconds for one short command on a worker.
 SHORT_S = 30.0
+#: A look at a running case: a worker that doesn't answer must not hold up what the others say.
+POLL_S = 10.0
 CONNECT_S = 120.0
 STAGE_S = 180.0
 STOP_S = 60.0
@@ -264,7 +266,9 @@ class Fleet:
 
     def poll(self, names: Sequence[str], case: str) -> Answers[CaseState]:
         """Ask how a case does."""
-        return self.ask("poll", names, lambda _, s: s.poll([case], timeout=SHORT_S)[case])
+        return self.ask(
+            "poll", names, lambda _, s: s.poll([case], timeout=POLL_S)[case], timeout=POLL_S
+        )
 
     def disarm(self, names: Sequence[str], case: str) -> Answers[CaseState]:
         """Cancel a case that has not started."""

@@ -34,6 +34,7 @@ SCHEMA: Final = 1
 PREPARE: Final = "prepare"
 #: What a fill is taken to reach on each worker when a deadline or a duration is computed.
 FILL_SLOWEST_BYTES_PER_S: Final = 20e6
+FILL_GRACE_S: Final = 60.0
 FILL_USUAL_BYTES_PER_S: Final = 200e6
 
 FillMethod = Literal["zero", "random", "compressible"]
@@ -188,6 +189,20 @@ def _cache_problems(suite: Suite, inventory: Inventory) -> Iterator[Problem]:
             "give hosts or a command, or --set clear_cache=false"
         )
         yield Problem("inventory", None, "clear_cache", text)
+
+
+def case_warnings(plan: Plan, case: Case) -> tuple[str, ...]:
+    """What lint says of a case that doesn't forbid it, each once."""
+    found = [
+        (f"{finding.section}: " if finding.section else "") + finding.text
+        for part in assignments(plan, case)
+        for finding in (
+            *demand.lint_profile(part.profile),
+            *demand.lint_depth(part.profile, len(part.worker.targets)),
+        )
+        if finding.level == "warning"
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -349,7 +364,7 @@ def fill_bytes(plan: Plan, worker: Worker) -> int | None:
 
 def fill_deadline_seconds(plan: Plan, size: int) -> float:
     """After its start, when the worker ends a fill of so many bytes: the slowest rate accepted."""
-    return size / FILL_SLOWEST_BYTES_PER_S + plan.grace
+    return size / FILL_SLOWEST_BYTES_PER_S + max(plan.grace, FILL_GRACE_S)
 
 
 def expected_seconds(plan: Plan) -> float:

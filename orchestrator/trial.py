@@ -28,8 +28,10 @@ STARTED = frozenset({"armed", "running", "done", "lost"})
 OVER = frozenset({"done", "lost"})
 #: How often T0 is moved for workers that acknowledge too late, before they are left out.
 ROUNDS = 3
-#: After a worker's own deadline and its KILL: when nobody waits for it any more.
-GIVE_UP_S = 30.0
+#: From a worker's deadline to its KILL, in seconds (the worker program's own grace).
+KILL_S = 10.0
+#: After that a worker has half the plan's grace, at least so long, to answer.
+LEAST_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,8 @@ class Trial:
     def watch(self) -> None:
         """Ask until every worker is over, or its deadline is long past."""
         t0 = self.t0 if self.t0 is not None else self.lab.clock()
-        give_up = t0 + self.spec.deadline_s + GIVE_UP_S + 10.0
+        patience = max(LEAST_PATIENCE_S, self.plan.grace / 2)
+        give_up = t0 + self.spec.deadline_s + KILL_S + patience
         checked = self.spec.fast_fail_s <= 0
         self._tell(self.lab.clock())
         self._sleep_until(t0 + min(1.0, (self.spec.wall_s or 1.0) / 2))
@@ -415,6 +418,8 @@ class Trial:
             self._keep(ended, {})
 
     def _worth_fetching(self, name: str) -> bool:
+        if name in self.watched.silent:
+            return False
         state = self.watched.states.get(name)
         return state is None or state.state in STARTED
 
