@@ -26,7 +26,7 @@ from orchestrator.errors import UnreadableOutput
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
 from orchestrator.fio_output import parse_fio_outputs
 from orchestrator.measured import WorkerOutput
-from orchestrator.merge import MergedWorker, Sum, finish, merge_workers
+from orchestrator.merge import MergedWorker, finish, merge_workers
 from orchestrator.results import (
     CaseResult,
     GroupResult,
@@ -38,6 +38,7 @@ from orchestrator.results import (
     WorkerResult,
     WorkerTiming,
 )
+from orchestrator.sums import Sum
 
 #: (received, expected) -> whether a case with so few workers may still stand.
 Policy = Callable[[int, int], bool]

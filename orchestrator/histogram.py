@@ -112,8 +112,12 @@ class Ranks:
         self._parts = np.array([100 * part.denominator for part in written])
         self._up = self._parts - 1 + np.array([off > 0 for off in beside])
         # Below this, N times what lies beside is less than one part, and products fit in 64 bits.
-        told = [1 / abs(o * w.denominator) for o, w in zip(beside, written, strict=True) if o]
-        self._most = int(min([*told, 2**62 / int(self._times.max())]))
+        told = [
+            int(1 / abs(off * part.denominator))
+            for off, part in zip(beside, written, strict=True)
+            if off
+        ]
+        self._most = min([*told, 2**62 // int(self._times.max())])
 
     def of(self, counts: Sequence[int]) -> Counts:
         """Shape (len(counts), number of percents); every count is 1 or more."""

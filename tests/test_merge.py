@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from orchestrator.fio_output import parse_fio_output
 from orchestrator.histogram import Histogram
 from orchestrator.measured import Direction, Job, Latency
-from orchestrator.merge import Sum, finish, merge_jobs
+from orchestrator.merge import finish, merge_jobs
 from orchestrator.results import DirectionResult, LatencyResult, TotalResult
+from orchestrator.sums import Sum
 
 DATA = Path(__file__).parent / "data"
 CASES = DATA / "cases"
