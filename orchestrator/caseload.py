@@ -11,8 +11,6 @@ from orchestrator.plan import Assigned, Plan, assignments, filled
 from orchestrator.profiles import Profile
 from orchestrator.suites import Case
 
-#: Engines that keep one I/O in flight in each job whatever iodepth says.
-_SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 #: Options of a job that slow it down on purpose.
 _PACING = ("thinktime", "rate", "rate_iops", "rate_min", "latency_target")
 
@@ -51,7 +49,7 @@ def _limits(plan: Plan, workers: Sequence[str]) -> Iterator[Limit]:
 def outstanding_ios(part: Assigned) -> int:
     """The most I/Os that a worker's jobs keep in flight."""
     totals = demand.totals(part.profile, len(part.worker.targets))
-    return totals.jobs if part.profile.engine in _SYNCHRONOUS else totals.outstanding_ios
+    return totals.jobs if part.profile.engine in demand.SYNCHRONOUS else totals.outstanding_ios
 
 
 def _is_paced(profile: Profile) -> bool:
@@ -96,7 +94,7 @@ def _job_rates(part: Assigned) -> Iterator[tuple[float, float, int]]:
         return
     for item in demand.assign_targets(part.profile, len(part.worker.targets)):
         rate = sum(one or 0 for one in item.iops)
-        depth = 1 if part.profile.engine in _SYNCHRONOUS else item.shape.iodepth
+        depth = 1 if part.profile.engine in demand.SYNCHRONOUS else item.shape.iodepth
         if rate:
             yield rate / depth, float(rate), depth
 

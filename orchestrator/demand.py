@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from orchestrator.casefacts import depth_for_rate
 from orchestrator.errors import ConfigError
 from orchestrator.joblint import Finding, check_reach, lint_job
 from orchestrator.profiles import Job, Profile, with_timing
@@ -22,6 +24,9 @@ from orchestrator.sections import (
 )
 from orchestrator.shapes import BlockSizes, BlockSplits, ByteRates, IopsRates, Shape, Split
 from orchestrator.units import format_duration
+
+#: Engines that keep one I/O in flight in each job whatever iodepth says.
+SYNCHRONOUS: Final = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def lint_profile(profile: Profile) -> tuple[Finding, ...]:
                 "measured; make runtime longer or ramp shorter",
             )
         )
-    if profile.engine in ("psync", "pvsync", "pvsync2", "sync", "vsync", "mmap"):
+    if profile.engine in SYNCHRONOUS:
         findings += [
             Finding(
                 "warning",
@@ -158,6 +163,36 @@ def lint_profile(profile: Profile) -> tuple[Finding, ...]:
         measuring = ("latency-off", "errors-continued")
         findings += [f for f in lint_job(parse_job_text(text)) if f.code in measuring]
     return tuple(findings)
+
+
+def lint_depth(profile: Profile, targets: int) -> tuple[Finding, ...]:
+    """A warning for each job whose rate cap leaves I/Os waiting outside of every latency when the
+    storage pauses: its depth is below what it has to issue in that time.
+
+    Nothing about the user's own job file, or where the rate can't be split over the targets.
+    """
+    try:
+        items = assign_targets(profile, targets)
+    except ConfigError:
+        return ()
+    highest: dict[str, tuple[float, int]] = {}
+    for item in items:
+        name = item.shape.name if isinstance(item.shape, Job) else ""
+        depth = 1 if profile.engine in SYNCHRONOUS else item.shape.iodepth
+        rate = float(sum(one or 0 for one in item.iops))
+        highest[name] = max((rate, depth), highest.get(name, (0.0, depth)))
+    return tuple(
+        Finding(
+            "warning",
+            "depth-for-rate",
+            name,
+            f"depth {depth} at {rate:,.0f} IOPS a job: I/Os that are due while the storage pauses "
+            "wait outside of every latency (coordinated omission); an asynchronous engine with "
+            f"iodepth {depth_for_rate(rate)} rides out a second",
+        )
+        for name, (rate, depth) in highest.items()
+        if rate and depth < depth_for_rate(rate)
+    )
 
 
 def worker_seed(seed: int, worker: str) -> int:

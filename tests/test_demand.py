@@ -14,6 +14,7 @@ from orchestrator.demand import (
     does_read,
     does_write,
     iops_by_direction,
+    lint_depth,
     lint_profile,
     measured_seconds,
     split_rate,
@@ -213,3 +214,26 @@ def test_lint_of_a_shape():
 def test_small_shares_keep_their_one_target():
     """Where small shares need more than their part, the large ones give, never the small."""
     assert deal([93, 1, 1, 1, 1, 1, 1, 1], 9) == [2, 1, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "targets", "depth"),
+    [
+        ({"iodepth": 8, "rate": {"iops": 800}}, 1, 800),
+        ({"iodepth": 8, "rate": {"iops": 800}}, 8, 100),
+        ({"iodepth": 100, "rate": {"iops": 800}}, 8, None),
+        ({"iodepth": 8}, 1, None),
+        ({"iodepth": 900, "engine": "psync", "rate": {"iops": 800}}, 1, 800),
+        ({"iodepth": 1, "rate": {"iops": 3}}, 8, None),
+    ],
+)
+def test_a_capped_job_needs_room_for_what_is_due(fields, targets, depth):
+    """A depth below a second's worth of a job's rate is a warning that names the depth; without a
+    cap, or with a rate that can't be split, there is none."""
+    found = lint_depth(shaped(**fields), targets)
+    if depth is None:
+        assert found == ()
+    else:
+        (finding,) = found
+        assert (finding.level, finding.code) == ("warning", "depth-for-rate")
+        assert f"iodepth {depth} " in finding.text

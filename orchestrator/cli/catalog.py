@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 
 from orchestrator.catalog import Catalog, Entry, dump_yaml
-from orchestrator.demand import wall_seconds
+from orchestrator.demand import lint_depth, lint_profile, wall_seconds
 from orchestrator.errors import InputError, Problem
 from orchestrator.expansion import expand_suite
 from orchestrator.inventory import InventoryFile
@@ -106,8 +106,18 @@ def show_command(name: str, folder: Path | None, as_json: bool) -> None:
             "profile": _show_profile(catalog.find_profile(name)),
         }
     else:
-        data = _show_profile(_find_either(name, catalog))
+        profile = _find_either(name, catalog)
+        data = _show_profile(profile)
+        _warn(profile)
     click.echo(json.dumps(data, indent=2) if as_json else dump_yaml(_readable(data)).rstrip())
+
+
+def _warn(profile: Profile) -> None:
+    """What lint says of a profile, beside what is shown; rates as if a worker had one target."""
+    for finding in (*lint_profile(profile), *lint_depth(profile, 1)):
+        if finding.level == "warning":
+            place = f"{finding.section}: " if finding.section else ""
+            click.echo(f"warning: {place}{finding.text}", err=True)
 
 
 def _find_either(name: str, catalog: Catalog) -> Profile:

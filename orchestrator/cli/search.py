@@ -9,15 +9,13 @@ import click
 from orchestrator.catalog import dump_yaml
 from orchestrator.cli.options import options_of_a_walk, runs_option
 from orchestrator.cli.run import make_plan
+from orchestrator.demand import SYNCHRONOUS
 from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.plan import Plan
 from orchestrator.report.dryrun import dryrun_document, render_dryrun
 from orchestrator.sought import Sought, least_rate, probe_case
 from orchestrator.suites import ALL
 from orchestrator.units import parse_duration
-
-#: Engines with one I/O in flight a job whatever its depth.
-SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 
 
 class Seconds(click.ParamType[float]):

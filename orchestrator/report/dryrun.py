@@ -23,6 +23,7 @@ from orchestrator.plan import (
     Assigned,
     Plan,
     assignments,
+    case_warnings,
     deadline_seconds,
     expected_seconds,
     fill_bytes,
@@ -135,6 +136,7 @@ def _case_lines(plan: Plan, case: Case, number: int, every_worker: bool) -> Iter
     if caps:
         yield f"  limits: {', '.join(caps)}"
     yield f"  {written(plan, case)}"
+    yield from (f"  warning: {text}" for text in case_warnings(plan, case))
     yield "  on each worker:"
     folder = f"{plan.workers[0].work_dir}/{plan.run}"
     deadline = f"{deadline_seconds(plan, case):g}"
@@ -240,6 +242,7 @@ def _case_document(plan: Plan, case: Case) -> dict[str, Any]:
         "read_iops_cap": totals.read_iops_cap,
         "write_iops_cap": totals.write_iops_cap,
         "writes": written(plan, case),
+        "warnings": list(case_warnings(plan, case)),
         "commands": [
             command.format(
                 dir=f"{plan.workers[0].work_dir}/{plan.run}",
