@@ -113,16 +113,16 @@ class Conductor:
 
     def _walk(self) -> RunResult | None:
         self._connect()
-        if self.mode.start:
-            self._assemble()
-            self._stage()
-            self._prepare()
-            if self.mode.detach:
-                self._refuse_to_leave()
-                self._detach()
-                return None
         trial: Trial | None = None
         try:
+            if self.mode.start:
+                self._assemble()
+                self._stage()
+                self._prepare()
+                if self.mode.detach:
+                    self._refuse_to_leave()
+                    self._detach()
+                    return None
             while (planned := self.agenda.next(self.plan, self.folder)) is not None:
                 if not self._admit(planned):
                     return None
@@ -179,7 +179,13 @@ class Conductor:
         if todo:
             self._say(f"filling the targets of {self._count(list(todo))}")
             self.fills.forget(todo)
-            self._run_trial(Trial(self.fills.spec(todo), *self._world()))
+            fill = Trial(self.fills.spec(todo), *self._world())
+            try:
+                self._run_trial(fill)
+            except KeyboardInterrupt:
+                self._say("stopping the fill on the workers")
+                fill.stop()
+                raise
             self.fills.prove(todo)
             self._require("prepare")
         self.folder.record(PREPARED, workers=len(self.fleet.alive(names)), filled=len(todo))

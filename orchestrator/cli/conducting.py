@@ -16,7 +16,7 @@ from orchestrator.cli.lab import RUN_PATIENCE_S, Opener, make_lab
 from orchestrator.cli.presenting import present
 from orchestrator.cli.sides import load_side
 from orchestrator.engine import AT_ONCE, Fleet
-from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN
+from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN, StoreError
 from orchestrator.inventory import Inventory
 from orchestrator.plan import Plan
 from orchestrator.results import RunResult
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    """The plan of a run as it stands: a search's with the probes decided so far."""
-    written = parse_document(folder.read_plan(), str(folder.path / "plan.yaml")).validate(Plan)
+    """The plan of a run as it stands: a search's with the probes decided so far. StoreError for
+    an imported run, which has none."""
+    document = parse_document(folder.read_plan(), str(folder.path / "plan.yaml"))
+    if isinstance(document.data, dict) and "imported" in document.data:
+        raise StoreError(
+            folder.path,
+            "this run was imported: it has results, and no workers",
+            next_step="`hcio report`, `compare`, `matrix` and `export` work on it",
+        )
+    written = document.validate(Plan)
     return plan_so_far(written, folder.events())
 
 

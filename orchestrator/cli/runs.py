@@ -19,12 +19,13 @@ from orchestrator.cli.conducting import (
 from orchestrator.cli.display import open_display
 from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_option
 from orchestrator.cli.presenting import exit_code, present
-from orchestrator.cli.sides import load_side
+from orchestrator.cli.sides import load_run, load_side
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
 from orchestrator.plan import Plan, assignments
 from orchestrator.report.hcibench import render_hcibench
-from orchestrator.results import write_result
+from orchestrator.report.text import render_text
+from orchestrator.results import RunResult, write_result
 from orchestrator.runner import Mode
 from orchestrator.store import RESULT, Event, RunFolder, RunStore
 
@@ -119,6 +120,10 @@ def collect_command(
 def report_command(run: str, runs: Path, form: str, as_json: bool, baseline: str | None) -> int:
     """Report RUN from its folder alone; result.json is made anew from raw/."""
     folder = RunStore(runs).find(run)
+    result, data, _ = load_run(run, runs) if folder.read_result() else (None, {}, None)
+    if result is not None and "imported" in data:
+        click.echo(_rendered(result, "json" if as_json else form), nl=False)
+        return exit_code(result)
     plan = read_plan(folder)
     result = assess_run(plan, folder)
     folder.write(RESULT, write_result(result).decode())
@@ -130,6 +135,12 @@ def report_command(run: str, runs: Path, form: str, as_json: bool, baseline: str
         return exit_code(result)
     base = load_side(baseline, runs) if baseline else None
     return present(plan, folder, result, baseline=base, as_json=as_json or form == "json")
+
+
+def _rendered(result: RunResult, form: str) -> str:
+    if form == "json":
+        return write_result(result).decode()
+    return render_hcibench(result) if form == "hcibench" else render_text(result)
 
 
 @click.command("list")
@@ -154,7 +165,8 @@ def _row(folder: RunFolder) -> dict[str, Any]:
     try:
         plan, events = read_plan(folder), folder.events()
     except StoreError as error:
-        return {"run": folder.id, "suite": "?", "state": error.what, "outcomes": {}}
+        why = error.what.removeprefix(f"{folder.path}: ")
+        return {"run": folder.id, "suite": "?", "state": why, "outcomes": {}}
     outcomes: dict[str, int] = {}
     for outcome in finished_cases(events).values():
         outcomes[outcome] = outcomes.get(outcome, 0) + 1

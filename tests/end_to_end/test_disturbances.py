@@ -232,6 +232,22 @@ def test_interrupt_stops_fio_and_keeps_what_is_there(cluster: Cluster) -> None:
     assert all((raw / name / "fio.json").stat().st_size > 0 for name in cluster.names)
 
 
+def test_interrupt_during_the_fill_stops_it(cluster: Cluster) -> None:
+    """Ctrl-C while the targets are filled ends fio there too, with the exit code 130."""
+    cluster.write_inventory(
+        **{
+            name: {"targets": [{"file": str(cluster.sshd.work / name / "disk0"), "size": "2GiB"}]}
+            for name in cluster.names
+        }
+    )
+    process = cluster.start(*words(cluster))
+    wait_for(lambda: all(fio_pids(cluster, name, "prepare") for name in cluster.names))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert not any(fio_pids(cluster, name, "prepare") for name in cluster.names)
+
+
 def test_detached_and_collected(cluster: Cluster) -> None:
     """--detach arms every case and leaves; `collect` fetches all of them later."""
     suite = cluster.folder / "two.yaml"
