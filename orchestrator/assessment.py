@@ -191,7 +191,7 @@ def provenance(plan: Plan, folder: RunFolder, events: Sequence[Event]) -> dict[s
         "cases_skipped": skipped_cases(events),
         "seed": plan.seed,
         **platform,
-        "conditions": {**platform.get("conditions", {}), **plan.stated},
+        "conditions": {**plan.stated, **platform.get("conditions", {})},
         "workers": {
             worker.name: {
                 "address": "this machine" if plan.local else worker.host,

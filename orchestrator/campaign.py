@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.inventory import Inventory
 from orchestrator.matrix import Row
@@ -148,8 +149,12 @@ def next_step(campaign: Campaign, records: Sequence[Record]) -> tuple[Step, str 
 def configured_inventory(configuration: Configuration, inventory: Inventory) -> Inventory:
     """The inventory cut to the configuration's workers and targets.
 
-    Raises ConfigError when it has fewer than asked for: a smaller lab isn't what was meant.
+    Raises ConfigError when it has fewer than asked for: a smaller lab isn't what was meant. Where
+    vSphere makes the workers, the section is told what to make instead.
     """
+    if inventory.vsphere is not None and not inventory.workers:
+        made = _configured_cluster(configuration, inventory.vsphere)
+        return inventory.model_copy(update={"vsphere": made})
     workers = inventory.workers
     if configuration.workers is not None:
         if len(workers) < configuration.workers:
@@ -162,6 +167,18 @@ def configured_inventory(configuration: Configuration, inventory: Inventory) -> 
         kept = configuration.targets
         workers = tuple(w.model_copy(update={"targets": w.targets[:kept]}) for w in workers)
     return inventory.model_copy(update={"workers": workers})
+
+
+def _configured_cluster(configuration: Configuration, cluster: Cluster) -> Cluster:
+    """The section with the configuration's policy, number of workers, and disks of each."""
+    shape = cluster.workers
+    if configuration.workers is not None:
+        shape = shape.model_copy(update={"count": configuration.workers})
+    if configuration.targets is not None:
+        disks = shape.disks.model_copy(update={"count": configuration.targets})
+        shape = shape.model_copy(update={"disks": disks})
+    policy = configuration.storage_policy or cluster.storage_policy
+    return cluster.model_copy(update={"workers": shape, "storage_policy": policy})
 
 
 def _too_few(configuration: Configuration, what: str, asked: int, there: int) -> ConfigError:

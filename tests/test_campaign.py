@@ -16,6 +16,7 @@ from orchestrator.campaign import (
     next_step,
     plan_steps,
 )
+from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.inventory import Inventory
 from orchestrator.matrix import build_matrix
@@ -168,3 +169,27 @@ def test_the_matrix_has_a_row_for_every_configuration() -> None:
     matrix = build_matrix(rows)
     assert [cell.value for cell in matrix.rows["RAID-1"]] == [1e3, 2e3]
     assert [cell.value for cell in matrix.rows["RAID-5"]] == [None, None]
+
+
+def test_a_vsphere_section_is_told_what_to_make() -> None:
+    """Policy, number of workers and disks of each; what a configuration doesn't say stays."""
+    section = {
+        "vcenter": {"host": "vc", "user": "u", "password": "env:P"},
+        "datacenter": "DC",
+        "cluster": "C",
+        "storage_policy": "R1",
+        "networks": ["n"],
+        "datastores": ["d"],
+        "workers": {"source": {"template": "t"}, "count": 4, "disks": {"count": 8}},
+    }
+    inventory = Inventory(workers=(), vsphere=Cluster.model_validate(section))
+
+    def made(**words: Any) -> Cluster:
+        found = configured_inventory(Configuration(name="x", **words), inventory).vsphere
+        assert found is not None
+        return found
+
+    changed = made(storage_policy="R5", workers=2, targets=4)
+    assert changed.storage_policy == "R5"
+    assert (changed.workers.count, changed.workers.disks.count) == (2, 4)
+    assert made() == inventory.vsphere

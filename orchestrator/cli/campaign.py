@@ -24,7 +24,7 @@ from orchestrator.catalog import dump_yaml, read_document
 from orchestrator.cli.conducting import read_plan, walk
 from orchestrator.cli.options import options_of_a_walk, runs_option
 from orchestrator.cli.presenting import exit_code, worst
-from orchestrator.cli.run import lab_of, plan_suite
+from orchestrator.cli.run import deployed, lab_of, plan_suite
 from orchestrator.cli.sides import load_run
 from orchestrator.errors import (
     EXIT_BROKEN,
@@ -125,7 +125,8 @@ def run_campaign(
     """Carry out the steps of FILE that are left, each a run of its own, and print the matrix.
 
     Every step is planned before the first one runs. A step that was left in the middle is
-    resumed. Exits with the worst of the steps' codes.
+    resumed. Workers that vSphere makes are changed between steps as their configurations say, and
+    removed at the end where the inventory says so. Exits with the worst of the steps' codes.
     """
     campaign = read_document(file).validate(Campaign)
     place = Place(inventory, local, targets, size, profiles)
@@ -141,7 +142,22 @@ def run_campaign(
             step, run = following
             if not _carry_out(step, run, place, book, store, poll=poll, forks=forks):
                 return EXIT_INTERRUPTED
+    _end_deployments(book.records(), store)
     return show(campaign, book.records(), runs, form)
+
+
+def _end_deployments(records: Sequence[Record], store: RunStore) -> None:
+    """Remove, or say that they are kept, the workers that the steps' runs were deployed with."""
+    ends: dict[str, Plan] = {}
+    for record in records:
+        folder = _existing(store, record.run)
+        plan = read_plan(folder) if folder is not None else None
+        if plan is not None and plan.deployment is not None:
+            ends[plan.deployment.folder] = plan
+    for plan in ends.values():
+        from orchestrator.cli.deploying import end_deployment  # loads the vSphere library
+
+        end_deployment(plan)
 
 
 @campaign_command.command("status")
@@ -160,13 +176,6 @@ def status_of_campaign(file: Path, form: str, runs: Path) -> int:
 def step_plan(step: Step, place: Place) -> Plan:
     """The plan of one step: its suite on its configuration's workers, fields replaced."""
     configuration = step.configuration
-    if configuration.storage_policy is not None and configuration.inventory is None:
-        raise ConfigError(
-            f"configuration {configuration.name!r}: workers aren't deployed by a campaign",
-            means="its storage policy would only be said, not used",
-            next_step="deploy workers with that policy (`hcio workers deploy`) and name their "
-            "inventory in the configuration; the policy then stands beside its figures",
-        )
     changes = {
         name: list(value) if isinstance(value, list | tuple) else [value]
         for name, value in configuration.set.items()
@@ -178,6 +187,14 @@ def step_plan(step: Step, place: Place) -> Plan:
         profiles=place.profiles,
         local=place.local and configuration.inventory is None,
     )
+    policy = configuration.storage_policy
+    if policy is not None and configuration.inventory is None and plan.deployment is None:
+        raise ConfigError(
+            f"configuration {configuration.name!r}: nothing is deployed with policy {policy!r}",
+            means="the policy would only be said, not used",
+            next_step="give an inventory with a vsphere section; or name the inventory of workers "
+            "that have this policy in the configuration",
+        )
     return plan.model_copy(update={"stated": configuration.stated()})
 
 
@@ -195,7 +212,7 @@ def _carry_out(
     folder = None if run is None else _existing(store, run)
     click.echo(f"step {step.title}{': resumed' if folder else ''}", err=True)
     if folder is None:
-        plan = step_plan(step, place)
+        plan = deployed(step_plan(step, place))
         folder = store.create(plan.run, dump_yaml(plan.model_dump(mode="json")))
         book.add(Record(step=step.key, run=plan.run, outcome="running"))
     plan = read_plan(folder)

@@ -90,10 +90,7 @@ def run_command(
         text = dryrun_document(plan) if as_json else render_dryrun(plan, every_worker=all_workers)
         click.echo(text, nl=False)
         return EXIT_GOOD
-    if plan.deployment is not None:
-        from orchestrator.cli.deploying import deploy_plan  # loads the vSphere library
-
-        plan = deploy_plan(plan)
+    plan = deployed(plan)
     # The walk brings SSH and the numbers with it, which a dry run doesn't need.
     from orchestrator.cli.conducting import conduct
     from orchestrator.runner import Mode
@@ -156,6 +153,15 @@ def plan_suite(
     )
     # Without an id: the deployment is still to be made.
     return plan.model_copy(update={"deployment": Deployed()}) if sketch else plan
+
+
+def deployed(plan: Plan) -> Plan:
+    """The plan with its workers made where vSphere makes them; any other plan as it is."""
+    if plan.deployment is None:
+        return plan
+    from orchestrator.cli.deploying import deploy_plan  # loads the vSphere library
+
+    return deploy_plan(plan)
 
 
 def destroyed_after(plan: Plan) -> Plan:

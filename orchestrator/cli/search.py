@@ -8,7 +8,7 @@ import click
 
 from orchestrator.catalog import dump_yaml
 from orchestrator.cli.options import options_of_a_walk, runs_option
-from orchestrator.cli.run import make_plan
+from orchestrator.cli.run import deployed, make_plan
 from orchestrator.demand import SYNCHRONOUS
 from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.plan import Plan
@@ -116,21 +116,19 @@ def search_command(
     kept in search.json. `hcio resume` goes on with a search that was left in the middle. Exits
     with 1 when no load keeps the objective, with 3 when it could not be told.
     """
-    plan = make_plan(profile, inventory, local, targets, size, changes, (), profiles)
-    plan = search_plan(
-        plan,
-        {
-            "slo": slo,
-            "axis": axis,
-            "probe_runtime": probe,
-            "probe_ramp": probe_ramp,
-            "least": least,
-            "most": most,
-            "resolution": resolution / 100,
-            "most_probes": probes,
-            "curve_points": points,
-        },
-    )
+    made = make_plan(profile, inventory, local, targets, size, changes, (), profiles)
+    words: dict[str, object] = {
+        "slo": slo,
+        "axis": axis,
+        "probe_runtime": probe,
+        "probe_ramp": probe_ramp,
+        "least": least,
+        "most": most,
+        "resolution": resolution / 100,
+        "most_probes": probes,
+        "curve_points": points,
+    }
+    plan = search_plan(made, words)
     if dry_run:
         shown = _shown(plan)
         click.echo(dryrun_document(shown) if as_json else render_dryrun(shown), nl=False)
@@ -142,6 +140,8 @@ def search_command(
 
     if plan.sought is not None:
         search_settings(plan.sought)  # a wrong objective is said before anything is made
+    if made.deployment is not None:
+        plan = search_plan(deployed(made), words)  # how many workers there are is known only now
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
     click.echo(f"run {plan.run}: {folder.path}", err=True)
     return conduct(plan, folder, Mode(keep=keep), poll=poll, forks=forks, as_json=as_json)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.vsphere_lab import vsphere_lab
 from tests.here import Here
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -83,4 +84,26 @@ def test_a_policy_without_workers_of_its_own_is_refused(tmp_path: Path) -> None:
     (tmp_path / "disks.yaml").write_text(FILE.replace("targets: 1", "storage_policy: RAID-5"))
     done = here.hcio("campaign", "run", *words)
     assert done.status == 2
-    assert "hcio workers deploy" in done.err
+    assert "nothing is deployed with policy 'RAID-5'" in done.err
+
+
+def test_policies_over_the_same_workers(tmp_path: Path) -> None:
+    """Two storage policies on a vSphere cluster: workers are made once and changed between the
+    steps; the policy that vCenter reports stands beside each run's figures."""
+    (tmp_path / "profiles" / "suites").mkdir(parents=True)
+    suite = SUITE.replace(", 256k-100r-sequential", "")
+    (tmp_path / "profiles" / "suites" / "pair.yaml").write_text(suite)
+    policies = "".join(
+        f"- {{name: {name}, storage_policy: {name}-ftt1}}\n" for name in ("raid1", "raid5")
+    )
+    file = tmp_path / "policies.yaml"
+    file.write_text(f"name: policies\nsuites: [pair]\nconfigurations:\n{policies}")
+    with vsphere_lab(tmp_path, 2) as lab:
+        words = ("-i", "inventory.yaml", "--poll", "0.5", "--format", "json")
+        done = lab.hcio("campaign", "run", "policies.yaml", *words)
+        assert done.status in (0, 1, 3), done.err
+        steps = json.loads(done.out)["steps"]
+        runs = [tmp_path / "runs" / step["run"] / "result.json" for step in steps]
+        said = [json.loads(path.read_text())["provenance"]["conditions"] for path in runs]
+        assert [c["storage policy"] for c in said] == ["raid1-ftt1", "raid5-ftt1"]
+        assert [c["configuration"] for c in said] == ["raid1", "raid5"]
