@@ -50,8 +50,9 @@ def read_events(session: Session, site: Site, window: Window, offset: float) -> 
 
 
 def _all(collector: Any) -> list[Any]:
+    # The newest page on its own: what came last is in it, wherever a rewind leaves the cursor.
+    events: dict[int, Any] = {event.key: event for event in collector.latestPage or ()}
     collector.RewindCollector()
-    events: dict[int, Any] = {}
     while len(events) < MOST:
         page = collector.ReadNextEvents(maxCount=PAGE)
         if not page:

@@ -97,7 +97,7 @@ def test_a_failed_clear_a_move_and_a_lost_session(lab: Lab) -> None:
     same, its verdict is unknown for the first two, and nobody sees the third."""
     lab.set_leaf("127.0.6.2", "refuse", "/config/LSOM/intOpts/plogElevSleepTime")
     process = lab.start(*words("4k-70r-random", 4))
-    lab.await_event("case.armed")
+    lab.await_event("platform.watched", "4k-70r-random")
     lab.vcsim.ask("expire")
     move = {"type": "VmMigratedEvent", "vm": "bench-001", "host": "DC0_C0_H1", "message": "moved"}
     lab.vcsim.ask("event", move)
@@ -126,7 +126,7 @@ def test_ctrl_c_while_the_cache_drains_restores_the_settings(lab: Lab) -> None:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert lab.settings() == dict.fromkeys(lab.hosts, SETTINGS)
-    assert not [event for event in lab.journal() if event["event"] == "case.armed"]
+    assert [e["case"] for e in lab.journal() if e["event"] == "case.armed"] == ["prepare"]
 
 
 @pytest.mark.parametrize("command", ["clean", "resume"])

@@ -188,11 +188,12 @@ class Lab:
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
 
-    def await_event(self, name: str, seconds: float = 90) -> dict[str, Any]:
-        """The first event of that name, once the journal has it."""
+    def await_event(self, name: str, case: str, seconds: float = 90) -> dict[str, Any]:
+        """The first event of that name about a case, once the journal has it."""
         for _ in range(int(seconds * 20)):
             with contextlib.suppress(ValueError):  # a line half written
-                found = [event for event in self.journal() if event["event"] == name]
+                events = [event for event in self.journal() if event["event"] == name]
+                found = [event for event in events if event["case"] == case]
                 if found:
                     return found[0]
             time.sleep(0.05)
