@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.attendance import Attendant
@@ -14,7 +14,7 @@ from orchestrator.cli.caches import host_opener
 from orchestrator.cluster import Cluster
 from orchestrator.engine import Fleet
 from orchestrator.errors import HcioError
-from orchestrator.osacache import USUAL_PACE
+from orchestrator.osacache import USUAL_PACE, Opener
 from orchestrator.plan import Plan
 from orchestrator.runner import Mode
 from orchestrator.store import RunFolder
@@ -40,7 +40,7 @@ class Staff:
             interval=self._section.every,
             grace=self._section.grace,
         )
-        self._opener = host_opener(self._section) if plan.clear_cache else None
+        self._opener = _host_opener(self._section, mode) if plan.clear_cache else None
 
     def attendants(self, fleet: Fleet, lab: Lab) -> tuple[Attendant, ...]:
         """Who attends, in order: the cache is cleared before the platform's state is noted."""
@@ -82,6 +82,21 @@ def restore_caches(plan: Plan, folder: RunFolder) -> Cleared | None:
     if not plan.clear_cache:
         return None
     return restore_run(folder, host_opener(plan.cache or ClearCache()))
+
+
+def _host_opener(section: ClearCache, mode: Mode) -> Callable[[str], Opener]:
+    """What opens a host. Without its secrets nothing is started, but what is over is collected."""
+    try:
+        return host_opener(section)
+    except HcioError as error:
+        if mode.start:
+            raise
+        trouble = error
+
+    def fail() -> Transport:
+        raise trouble
+
+    return lambda host: fail
 
 
 def _guests(fleet: Fleet, names: Sequence[str]) -> Mapping[str, Transport]:

@@ -60,7 +60,9 @@ def check_command(
         from orchestrator.cli.inspecting import inspect_cluster
         from orchestrator.inspection import Intent
 
-        intent = Intent(clear_cache=clear_cache, prepare=prepare)
+        section = found.clear_cache
+        own = section is not None and section.command is not None
+        intent = Intent(clear_cache=clear_cache, own_command=own, prepare=prepare)
         checks += inspect_cluster(found.vsphere, intent, folder=state, deep=deep)
     if found.workers:
         checks += check_workers(found, forks)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from orchestrator.counters import Average, Series, Window, usage_table
 from orchestrator.events import PlatformEvent
-from orchestrator.report.platform import render_events, render_figures, render_usage
+from orchestrator.report.platform import (
+    render_case_platform,
+    render_events,
+    render_figures,
+    render_ground,
+    render_usage,
+)
 
 CPU, MEMORY = "cpu.usage.average", "mem.usage.average"
 
@@ -57,3 +63,33 @@ def test_events_are_listed_in_order_and_many_are_counted() -> None:
     assert lines[0] == "00:00:00  migration    w1 esx1  moved"
     assert lines[-1] == "and 5 more"
     assert render_events([]) == ""
+
+
+def test_the_ground_says_an_unchecked_certificate_and_a_moved_worker() -> None:
+    """Who reads the report alone learns that TLS was not verified."""
+    facts = {
+        "vcenter": {"host": "vc", "version": "8.0.3", "insecure": True},
+        "cluster": "C0",
+        "vsan": {"architecture": "osa", "hosts": 4, "disk_groups": 8, "dedupe": True},
+    }
+    workers = {
+        "w1": {"host_start": "esx1", "host_end": "esx2"},
+        "w2": {"host_start": "esx1", "host_end": "esx1"},
+    }
+    text = render_ground({"platform": facts, "workers": workers})
+    assert "NOT checked" in text
+    assert "vSAN OSA: 4 hosts, 8 disk groups, dedupe on, compression unknown" in text
+    assert "Moved during the run: w1 from esx1 to esx2." in text
+    assert render_ground({}) == ""
+
+
+def test_a_case_says_what_its_attendants_said() -> None:
+    """The cache in words, and what could not be read."""
+    documents = {
+        "cache": {"done": False, "why": "esx1: refused"},
+        "platform": {"warnings": ["events: not available: no route"]},
+    }
+    assert render_case_platform(documents).splitlines() == [
+        "cache: NOT cleared: esx1: refused",
+        "warning: events: not available: no route",
+    ]
