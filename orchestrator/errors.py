@@ -244,7 +244,8 @@ class DeploymentFailed(BrokenError):
     ) -> None:
         lines = [f"deployment {name}: {len(errors)} of {len(errors) + len(ready)} workers failed"]
         lines += [
-            f"  {worker}: {getattr(error, 'what', error)}" for worker, error in sorted(errors.items())
+            f"  {worker}: {getattr(error, 'what', error)}"
+            for worker, error in sorted(errors.items())
         ]
         super().__init__("\n".join(lines), next_step=next_step)
         self.errors = dict(errors)
