@@ -219,7 +219,7 @@ class Fills:
                 if why is not None:
                     reasons.setdefault(why, []).append(f"{name} {label}")
         for why, targets in reasons.items():
-            self._say(f"filled: {_listed(targets)}: {why}")
+            self._say(f"to be filled: {_listed(targets)}: {why}")
 
     def _say(self, text: str) -> None:
         self._lab.report(Notice(text))
