@@ -42,21 +42,29 @@ def test_a_case_ends_when_it_is_steady(tmp_path: Path) -> None:
 
 
 def test_repeats_stop_when_their_interval_is_narrow(tmp_path: Path) -> None:
-    """Of up to five repeats with a calm load three or four are enough; the others are skipped
+    """Of up to six repeats with a calm load three or four are enough; the others are skipped
     with the reason, and the spread and the acceptance rules come with the result."""
     here = Here(tmp_path)
-    repeats = "repeats: {least: 2, most: 5, within: 25%}\nseries: false\n"
-    rules = "accept: ['iops >= 100', 'iops >= 1M']\n"
+    repeats = "repeats: {least: 3, most: 6, within: 25%}\nseries: false\n"
+    rules = "accept: ['iops >= 100', 'iops >= 1M', 'vs baseline iops >= -90%']\n"
     suite = here.suite("often", f"{CALM}{repeats}{rules}cases: [4k-100r-random]\n")
     done = here.hcio("run", suite, *WORDS, "--poll", "0.3")
     assert done.status == 1, done.err
     document = json.loads(done.out)
     skipped = document["provenance"]["cases_skipped"]
     ran = [case["case"] for case in document["cases"]]
-    assert 2 <= len(ran) < 5
-    assert len(ran) + len(skipped) == 5
+    assert 3 <= len(ran) < 6
+    assert len(ran) + len(skipped) == 6
     assert all("interval" in why or "within" in why for why in skipped.values()), skipped
     spread = {item["metric"]: item["summary"] for item in document["repeats"]}
     assert spread["iops"]["count"] == len(ran)
     answers = [finding["answer"] for finding in document["acceptance"]["findings"]]
-    assert answers == ["pass", "fail"]
+    assert answers == ["pass", "fail", "unknown"]
+
+    again = here.hcio("report", "latest", "--json", "--baseline", "latest")
+    assert again.status == 1, again.err
+    findings = json.loads(again.out)["acceptance"]["findings"]
+    assert [finding["answer"] for finding in findings] == ["pass", "fail", "pass"]
+    text = here.hcio("report", "latest").out
+    assert "of 3 runs" in text or "of 4 runs" in text or "of 5 runs" in text
+    assert max(map(len, text.splitlines())) <= 120
