@@ -38,6 +38,10 @@ class Prepare(BaseModel):
         Percent | None, Field(description="of the blocks that are equal to another one")
     ] = None
 
+    at_once: Annotated[
+        int | None, Field(ge=1, le=1024, description="workers that are filled together; all")
+    ] = None
+
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
@@ -61,9 +65,9 @@ class Prepare(BaseModel):
     @model_serializer
     def _shortest(self) -> str | dict[str, str | int | None]:
         """The method alone where there are no percents."""
-        if self.method != "compressible":
-            return self.method
-        return {"method": self.method, "compress": self.compress, "dedupe": self.dedupe}
+        more = {"compress": self.compress, "dedupe": self.dedupe, "at_once": self.at_once}
+        given = {name: value for name, value in more.items() if value is not None}
+        return {"method": self.method, **given} if given else self.method
 
     @classmethod
     def __get_pydantic_json_schema__(

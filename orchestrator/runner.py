@@ -32,6 +32,7 @@ from orchestrator.engine import Fleet
 from orchestrator.errors import ConfigError
 from orchestrator.fills import Fills, Todo
 from orchestrator.plan import (
+    PREPARE,
     Plan,
     assignments,
     filled,
@@ -46,7 +47,7 @@ from orchestrator.staging import staged_cases
 from orchestrator.steady import longest_s
 from orchestrator.store import RESULT, RunFolder
 from orchestrator.suites import Case
-from orchestrator.trial import ROUNDS, Lab, NotEnoughWorkers, Spec, Trial
+from orchestrator.trial import ROUNDS, STARTED, Lab, NotEnoughWorkers, Spec, Trial
 
 #: Between the latest end of a detached case and the start of the next one, in seconds.
 DETACHED_GAP_S = 15.0
@@ -179,16 +180,31 @@ class Conductor:
         if todo:
             self._say(f"filling the targets of {self._count(list(todo))}")
             self.fills.forget(todo)
-            fill = Trial(self.fills.spec(todo), *self._world())
-            try:
-                self._run_trial(fill)
-            except KeyboardInterrupt:
-                self._say("stopping the fill on the workers")
-                fill.stop()
-                raise
-            self.fills.prove(todo)
+            for wave in self._waves(todo):
+                self._fill(wave)
+                self.fills.prove(wave)
             self._require("prepare")
         self.folder.record(PREPARED, workers=len(self.fleet.alive(names)), filled=len(todo))
+
+    def _waves(self, todo: Todo) -> list[Todo]:
+        """Who is filled together: first those that an earlier process left at it, then so many at
+        a time as the plan wants."""
+        states = self.fleet.poll(list(todo), PREPARE).results
+        at_it = [name for name, state in states.items() if state.state in STARTED]
+        rest = [name for name in todo if name not in at_it]
+        size = self.plan.prepare.at_once or max(1, len(rest))
+        waves = [at_it] if at_it else []
+        waves += [rest[first : first + size] for first in range(0, len(rest), size)]
+        return [{name: todo[name] for name in wave} for wave in waves]
+
+    def _fill(self, wave: Todo) -> None:
+        fill = Trial(self.fills.spec(wave), *self._world())
+        try:
+            self._run_trial(fill)
+        except KeyboardInterrupt:
+            self._say("stopping the fill on the workers")
+            fill.stop()
+            raise
 
     # -- cases --------------------------------------------------------------------------------
 

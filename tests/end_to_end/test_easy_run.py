@@ -83,6 +83,21 @@ def test_groups_run_different_profiles_at_once(make_cluster: Callable[..., Clust
     assert case["total"]["read"]["ios"] == whole
 
 
+def test_targets_are_filled_a_few_workers_at_a_time(make_cluster: Callable[..., Cluster]) -> None:
+    """A bound on the fill: as many at once as the suite says, each worker filled once."""
+    cluster = make_cluster(3, size="4MiB")
+    fill = 'prepare={"method": "random", "at_once": 2}'
+    words = ("run", "4k-100r-random", "-i", str(cluster.inventory), "--keep", "--json", *SHORT)
+    done = cluster.hcio(*words, "--set", fill)
+    assert done.status in (0, 3), done.err
+    lines = (cluster.run_folder() / "state.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    armed = [e for e in events if e["event"] == "case.armed" and e["case"] == "prepare"]
+    assert [event["workers"] for event in armed] == [2, 1]
+    assert cluster.starts("prepare") == {"w1": 1, "w2": 1, "w3": 1}
+    assert "not-preconditioned" not in done.out
+
+
 def test_check_finds_the_workers_fit(make_cluster: Callable[..., Cluster]) -> None:
     """`hcio check` on good workers is all green; with the server off it names each worker."""
     cluster = make_cluster(3)
