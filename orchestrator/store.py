@@ -21,6 +21,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -100,6 +101,7 @@ class RunFolder:
         self.path = path
         self._clock = clock
         self._observe = observe
+        self._recording = threading.Lock()
 
     @property
     def id(self) -> str:
@@ -139,13 +141,14 @@ class RunFolder:
 
     def record(self, name: str, /, **fields: Any) -> Event:
         """Append one event and wait until the disk has it."""
-        event = Event(self._clock(), name, fields)
-        with (self.path / JOURNAL).open("ab") as file:
-            file.write(event.line())
-            file.flush()
-            os.fsync(file.fileno())
-        if self._observe is not None:
-            self._observe(event)
+        with self._recording:  # workers' results are recorded as they arrive, by several threads
+            event = Event(self._clock(), name, fields)
+            with (self.path / JOURNAL).open("ab") as file:
+                file.write(event.line())
+                file.flush()
+                os.fsync(file.fileno())
+            if self._observe is not None:
+                self._observe(event)
         return event
 
     def events(self) -> list[Event]:
