@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from orchestrator.acceptance import parse_objective
-from orchestrator.assessment import assess_case, finished_cases
+from orchestrator.assessment import assess_case
+from orchestrator.journal import finished_cases
 from orchestrator.plan import Plan
 from orchestrator.report.search import search_document
 from orchestrator.search import (

@@ -18,6 +18,14 @@ from orchestrator.collected import read_ended, read_evidence
 from orchestrator.course import case_course
 from orchestrator.evidence import CaseExpectation, Thresholds, WorkerEvidence
 from orchestrator.hostcounters import host_counters
+from orchestrator.journal import (
+    PREPARED,
+    agreed_start,
+    decided,
+    decided_seconds,
+    finished_cases,
+    skipped_cases,
+)
 from orchestrator.plan import (
     Plan,
     assignments,
@@ -29,12 +37,6 @@ from orchestrator.plausibility import judged
 from orchestrator.results import CaseResult, Reason, RunResult
 from orchestrator.store import PLATFORM, Event, RunFolder
 from orchestrator.suites import Case
-
-CASE_FINISHED = "case.finished"
-CASE_ARMING = "case.arming"
-CASE_DECIDED = "case.decided"
-WARMED_UP = "case.warmed-up"
-PREPARED = "prepare.finished"
 
 #: Of vSAN's configuration, what changes figures.
 _VSAN_CONDITIONS: Final = (
@@ -72,7 +74,7 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
     expected = expectation(plan, case, prepared=any(e.name == PREPARED for e in events))
     ended_by = decided(case.id, events) or "time"
     if ended_by == "steady":
-        expected = dataclasses.replace(expected, runtime_s=_decided_s(case.id, events))
+        expected = dataclasses.replace(expected, runtime_s=decided_seconds(case.id, events))
 
     def evidence() -> Iterator[WorkerEvidence]:
         for name in expected.workers:
@@ -116,18 +118,6 @@ def with_reasons(result: CaseResult, reasons: Sequence[Reason]) -> CaseResult:
     return replace(result, verdict=verdict_of([*result.verdict.reasons, *reasons]))
 
 
-def decided(case: str, events: Sequence[Event]) -> str | None:
-    """What ended a case that runs until steady: `steady` or `cap`; None for any other."""
-    found = [e for e in events if e.name == CASE_DECIDED and e.fields["case"] == case]
-    return str(found[-1].fields["ended_by"]) if found else None
-
-
-def _decided_s(case: str, events: Sequence[Event]) -> float:
-    """Seconds that a case had measured when it was found steady; whole ones, fio ended later."""
-    found = [e for e in events if e.name == CASE_DECIDED and e.fields["case"] == case]
-    return float(int(found[-1].fields["measured_s"]))
-
-
 def _counted(result: CaseResult, folder: RunFolder) -> Iterator[WorkerEvidence]:
     """The workers that the totals hold, without their outputs."""
     for name, worker in result.workers.items():
@@ -140,28 +130,6 @@ def _counted(result: CaseResult, folder: RunFolder) -> Iterator[WorkerEvidence]:
                 started=ended.started,
                 clock_offset_s=ended.clock_offset_s,
             )
-
-
-def agreed_start(case: str, events: Sequence[Event]) -> float | None:
-    """The case's T0 by the controller's clock: that of its last attempt; None before the first."""
-    instants = [
-        e.fields["t0"] for e in events if e.name == CASE_ARMING and e.fields["case"] == case
-    ]
-    return float(instants[-1]) if instants else None
-
-
-def finished_cases(events: Sequence[Event]) -> dict[str, str]:
-    """Cases that are over, with their outcome."""
-    return {e.fields["case"]: e.fields["outcome"] for e in events if e.name == CASE_FINISHED}
-
-
-def skipped_cases(events: Sequence[Event]) -> dict[str, str]:
-    """Cases that were never started, with the reason: a policy, or repeats that were enough."""
-    return {
-        e.fields["case"]: str(e.fields["why"])
-        for e in events
-        if e.name == CASE_FINISHED and "why" in e.fields
-    }
 
 
 def assess_run(plan: Plan, folder: RunFolder) -> RunResult:

@@ -16,21 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.agenda import Next, agenda_of, record_probe
-from orchestrator.assessment import (
-    CASE_ARMING,
-    CASE_FINISHED,
-    PREPARED,
-    WARMED_UP,
-    assess_case,
-    assess_run,
-    decided,
-    finished_cases,
-)
+from orchestrator.assessment import assess_case, assess_run
 from orchestrator.attendance import Attendant, keep_attendance
-from orchestrator.clocks import ClockReading
 from orchestrator.engine import Fleet
 from orchestrator.errors import ConfigError
 from orchestrator.fills import Fills, Todo
+from orchestrator.journal import (
+    CASE_FINISHED,
+    PREPARED,
+    WARMED_UP,
+    collected_workers,
+    decided,
+    finished_cases,
+    last_arming,
+)
 from orchestrator.plan import (
     PREPARE,
     Plan,
@@ -273,7 +272,7 @@ class Conductor:
         except NotEnoughWorkers as error:
             self._say(str(error), warning=True)
             trial.watched.failed.clear()
-            trial.collect({}, self._collected(trial.spec.case))
+            trial.collect({}, collected_workers(trial.spec.case, self.folder.events()))
         self._close_case(trial)
         return True
 
@@ -282,7 +281,11 @@ class Conductor:
         name = warm_up_id(trial.spec.case)
         events = self.folder.events()
         done = any(e.name == WARMED_UP and e.fields["case"] == trial.spec.case for e in events)
-        if self.plan.warm_up is None or done or self._last_arming(trial.spec.case)[0]:
+        if (
+            self.plan.warm_up is None
+            or done
+            or last_arming(trial.spec.case, self.folder.events())[0]
+        ):
             return True
         warm = self._trial(self.plan.case(trial.spec.case), warm_up=True)
         if not self._run_trial(warm):
@@ -294,7 +297,7 @@ class Conductor:
     def _run_trial(self, trial: Trial) -> bool:
         """Join or start a case, watch it, collect it; False when it still runs or may not start."""
         self.fleet.revive(trial.spec.workers)
-        attempt, t0, _ = self._last_arming(trial.spec.case)
+        attempt, t0, _ = last_arming(trial.spec.case, self.folder.events())
         if trial.settle(t0, attempt):
             if not self.mode.wait and not all(trial.watched.over(n) for n in trial.participants()):
                 self._say(f"case {trial.spec.case} still runs on the workers")
@@ -306,9 +309,9 @@ class Conductor:
             return False
         else:
             self._start(trial, attempt)
-        _, _, clocks = self._last_arming(trial.spec.case)
+        _, _, clocks = last_arming(trial.spec.case, self.folder.events())
         self.folder.record("case.ended", case=trial.spec.case)
-        trial.collect(clocks, self._collected(trial.spec.case))
+        trial.collect(clocks, collected_workers(trial.spec.case, self.folder.events()))
         self._dismiss(trial)
         return True
 
@@ -345,33 +348,7 @@ class Conductor:
             if not trial.missed():
                 return
             self._say(f"T0 of case {trial.spec.case} was missed by all", warning=True)
-            attempt, _, _ = self._last_arming(trial.spec.case)
-
-    def _last_arming(self, case: str) -> tuple[int, float | None, dict[str, ClockReading]]:
-        """The last attempt to arm a case: its number (0: none), T0, and the clocks it used."""
-        armings = [
-            event
-            for event in self.folder.events()
-            if event.name == CASE_ARMING and event.fields["case"] == case
-        ]
-        if not armings:
-            return 0, None, {}
-        last = armings[-1].fields
-        clocks = {
-            name: ClockReading(offset, uncertainty, samples=0, spread_s=0.0)
-            for name, (offset, uncertainty) in last["clocks"].items()
-        }
-        return int(last["attempt"]), float(last["t0"]), clocks
-
-    def _collected(self, case: str) -> frozenset[str]:
-        """Workers whose files of a case are in the folder for good."""
-        return frozenset(
-            event.fields["worker"]
-            for event in self.folder.events()
-            if event.name == "worker.collected"
-            and event.fields["case"] == case
-            and event.fields["outcome"] != "broken"
-        )
+            attempt, _, _ = last_arming(trial.spec.case, self.folder.events())
 
     def _close_case(self, trial: Trial, outcome: str | None = None) -> CaseResult:
         case = self.plan.case(trial.spec.case)
@@ -433,7 +410,7 @@ class Conductor:
             if case.id in over:
                 continue
             trial = self._trial(case)
-            attempt, t0, _ = self._last_arming(case.id)
+            attempt, t0, _ = last_arming(case.id, self.folder.events())
             if trial.settle(t0, attempt):
                 begin = max(begin, (t0 or begin) + trial.spec.deadline_s + DETACHED_GAP_S)
                 continue
@@ -448,8 +425,8 @@ class Conductor:
         if trial is not None and trial.spec.case not in finished_cases(self.folder.events()):
             self._say(f"stopping case {trial.spec.case} on the workers")
             trial.stop()
-            _, _, clocks = self._last_arming(trial.spec.case)
-            trial.collect(clocks, self._collected(trial.spec.case))
+            _, _, clocks = last_arming(trial.spec.case, self.folder.events())
+            trial.collect(clocks, collected_workers(trial.spec.case, self.folder.events()))
             self._close_case(trial, outcome="skipped")
         self.folder.record("run.interrupted")
         raise Interrupted(self._write_result())

@@ -6,13 +6,14 @@ crash, a `collect`) joins it. Only a case that provably runs nowhere is armed an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.clocks import ClockReading, choose_start
 from orchestrator.collected import Ended, raw_files
-from orchestrator.engine import Answers, Fleet, unreachable
+from orchestrator.endings import ended_by, outcome_of, started_at
+from orchestrator.engine import Fleet, unreachable
 from orchestrator.errors import HcioError
 from orchestrator.plan import Plan
 from orchestrator.preparation import fill_progress
@@ -20,8 +21,9 @@ from orchestrator.progress import Notice, Phase, Report, Snapshot
 from orchestrator.steady import decide, judge_samples
 from orchestrator.store import RunFolder
 from orchestrator.suites import Until
+from orchestrator.watch import Watch
 from orchestrator.worker.session import Fetched
-from orchestrator.worker.states import FULL_BYTES, CaseState, Ending
+from orchestrator.worker.states import CaseState
 
 #: States of a case that fio was, is or will be run for.
 STARTED = frozenset({"armed", "running", "done", "lost"})
@@ -79,51 +81,6 @@ class NotEnoughWorkers(HcioError):
             next_step="mend these workers and `hcio resume`, or allow fewer (policy.quorum=90%)",
         )
         self.missing = dict(missing)
-
-
-@dataclass
-class Watch:
-    """What is known of a case while it runs: last states, who did I/O, who does not answer."""
-
-    states: dict[str, CaseState] = field(default_factory=dict)
-    doing_io: set[str] = field(default_factory=set)
-    silent: dict[str, HcioError] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    first_bytes: dict[str, int] = field(default_factory=dict)
-    #: (instant, IOPS of all workers) of every look that had a figure from each of them
-    rates: list[tuple[float, float]] = field(default_factory=list)
-
-    def take(self, answers: Answers[CaseState]) -> None:
-        """Note one round of answers."""
-        self.silent = dict(answers.errors)
-        for name, state in answers.results.items():
-            self.states[name] = state
-            if state.state == "done" or _io_seen(state, self.first_bytes):
-                self.doing_io.add(name)
-
-    def note_rate(self, now: float, names: Sequence[str]) -> None:
-        """Add a sample of the cluster's rate, if all of them gave theirs."""
-        etas = [s.eta for name in names if (s := self.states.get(name)) and s.state == "running"]
-        figures = [eta.total_iops for eta in etas if eta is not None]
-        known = [figure for figure in figures if figure is not None]
-        if known and len(known) == len(names):
-            self.rates.append((now, sum(known)))
-
-    def over(self, name: str) -> bool:
-        """Whether nothing more is to come from a worker."""
-        state = self.states.get(name)
-        return state is not None and state.state not in ("armed", "running")
-
-
-def _io_seen(state: CaseState, first_bytes: dict[str, int]) -> bool:
-    """Whether a running case does I/O: fio says so, or the kernel counts it (fio says nothing
-    during the ramp)."""
-    if state.eta is not None and (state.eta.total_iops or 0) > 0:
-        return True
-    if state.io_bytes is None:
-        return False
-    first = first_bytes.setdefault(state.case + str(state.began), state.io_bytes)
-    return state.io_bytes > first
 
 
 class Trial:
@@ -456,9 +413,9 @@ class Trial:
             attempt=state.attempt if state is not None else None,
             state=state.state if state is not None else "",
             exit_status=ending.exit if ending is not None else None,
-            ended_by=_ended_by(ending),
+            ended_by=ended_by(ending),
             t0=None if self.t0 is None or clock is None else clock.to_worker(self.t0),
-            started=state.began if ending is None and state is not None else _started(state),
+            started=state.began if ending is None and state is not None else started_at(state),
             ended=ending.ended if ending is not None else None,
             clock_offset_s=clock.offset_s if clock is not None else None,
             clock_uncertainty_s=clock.uncertainty_s if clock is not None else None,
@@ -480,42 +437,8 @@ class Trial:
             return "broken", error.what
         if state is None:
             return "broken", "it did not answer"
-        return _outcome_of(state)
-
-
-def _outcome_of(state: CaseState) -> tuple[str, str | None]:
-    ending = state.ending
-    if state.state == "staged":
-        return "broken", "it missed T0: the machine was asleep or too busy; nothing was run there"
-    if state.state == "lost":
-        full = state.free is not None and state.free < FULL_BYTES
-        if full:
-            return "broken", "the worker's own disk is full: the case could not end there"
-        return "broken", "the case's process on the worker died (killed, or a reboot)"
-    if state.state != "done" or ending is None:
-        return "broken", f"the case is {state.state} there, not done"
-    if ending.disk_full:
-        return "broken", "the worker's own disk was full when the case ended"
-    if ending.by == "refused":
-        return "broken", f"a target changed before the start: {ending.why}"
-    if ending.by == "stopped":
-        return "skipped", "stopped before its end"
-    if ending.by == "deadline":
-        return "failed", "fio did not end before its deadline (hung); the worker ended it"
-    if ending.by == "signal":
-        return "failed", f"fio was killed by signal {ending.signal}"
-    return "done", None
-
-
-def _ended_by(ending: Ending | None) -> str:
-    if ending is None:
-        return ""
-    return f"signal:{ending.signal}" if ending.by == "signal" else ending.by
+        return outcome_of(state)
 
 
 def _nothing() -> None:
     """Nobody wants to be told."""
-
-
-def _started(state: CaseState | None) -> float | None:
-    return state.ending.started if state is not None and state.ending is not None else None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from orchestrator.assessment import CASE_ARMING, assess_run, finished_cases
+from orchestrator.assessment import assess_run
 from orchestrator.cli.conducting import (
     conduct,
     open_fleet,
@@ -22,6 +22,7 @@ from orchestrator.cli.presenting import exit_code, present
 from orchestrator.cli.sides import load_run, load_side
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
+from orchestrator.journal import CASE_ARMING, finished_cases
 from orchestrator.plan import Plan, assignments
 from orchestrator.report.hcibench import render_hcibench
 from orchestrator.report.text import render_text
