@@ -5,6 +5,7 @@ A member that can't be used is *broken* and keeps its reason; the runner decides
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ class Member:
     broken: str | None = None
     #: broken because it did not answer: it may come back
     away: bool = False
+    #: one question at a time: a session is for one thread
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def name(self) -> str:
@@ -116,23 +119,27 @@ class Fleet:
         question: Callable[[Member, WorkerSession], T],
         *,
         timeout: float = SHORT_S,
+        within: float | None = None,
     ) -> Answers[T]:
         """Put a question to several workers at once. Errors are returned, never raised.
 
-        `timeout` is for one worker, in seconds; all together get as many turns as they need.
+        `timeout` is for one worker, in seconds; all together get as many turns as they need, or
+        `within` seconds: who has not answered by then is answered for with CommandTimedOut.
         """
 
         def put(member: Member) -> tuple[T, float]:
             if member.session is None:
                 raise WorkerError(member.name, step, "no connection")
-            began = time.monotonic()
-            return question(member, member.session), time.monotonic() - began
+            # A worker that was answered for may still be at the question before this one.
+            with member.turn:
+                began = time.monotonic()
+                return question(member, member.session), time.monotonic() - began
 
         outcome = gather(
             step,
             {name: self.members[name] for name in names},
             put,
-            timeout=self._whole(timeout, len(names)),
+            timeout=self._whole(timeout, len(names)) if within is None else within,
             concurrency=self.at_once,
         )
         self.last_round_s = [seconds for _, seconds in outcome.results.values()]
@@ -246,9 +253,18 @@ class Fleet:
         return self.ask("clock", names, read)
 
     def arm(
-        self, names: Sequence[str], case: str, *, t0: float, deadline_s: float, attempt: int
+        self,
+        names: Sequence[str],
+        case: str,
+        *,
+        t0: float,
+        deadline_s: float,
+        attempt: int,
+        margin_s: float,
+        within: float,
     ) -> Answers[ArmReply]:
-        """Let a case start at `t0` by this machine's clock, on all of them."""
+        """Let a case start at `t0` by this machine's clock, on all of them. A worker that is asked
+        less than `margin_s` before refuses; nobody is waited for longer than `within` seconds."""
 
         def arm(member: Member, session: WorkerSession) -> ArmReply:
             clock = member.clock
@@ -259,10 +275,11 @@ class Fleet:
                 t0=clock.to_worker(t0),
                 deadline_s=deadline_s,
                 attempt=attempt,
+                margin_s=margin_s,
                 timeout=SHORT_S,
             )
 
-        return self.ask("arm", names, arm)
+        return self.ask("arm", names, arm, within=within)
 
     def poll(self, names: Sequence[str], case: str) -> Answers[CaseState]:
         """Ask how a case does."""

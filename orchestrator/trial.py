@@ -13,8 +13,8 @@ from typing import Any
 from orchestrator.clocks import ClockReading, choose_start
 from orchestrator.collected import Ended, raw_files
 from orchestrator.endings import ended_by, outcome_of, started_at
-from orchestrator.engine import Fleet, unreachable
-from orchestrator.errors import HcioError
+from orchestrator.engine import Answers, Fleet, unreachable
+from orchestrator.errors import CommandTimedOut, HcioError
 from orchestrator.plan import Plan
 from orchestrator.preparation import fill_progress
 from orchestrator.progress import Notice, Phase, Report, Snapshot
@@ -34,6 +34,10 @@ ROUNDS = 3
 KILL_S = 10.0
 #: After that a worker has half the plan's grace, at least so long, to answer.
 LEAST_PATIENCE_S = 10.0
+#: However far off T0 is, arming all workers takes no longer, in seconds.
+ARM_S = 120.0
+#: Before T0, in seconds at the least: no worker acknowledges later, so that all can be taken back.
+LEAST_GUARD_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -138,30 +142,36 @@ class Trial:
         lead = 0.0
         for attempt in range(first_attempt, first_attempt + ROUNDS):
             names = self.fleet.alive(self.spec.workers)
-            t0 = at or lead + choose_start(
+            guard = max(LEAST_GUARD_S, 2 * max(self.fleet.last_round_s, default=0.0))
+            t0 = at or guard + lead + choose_start(
                 self.lab.clock(),
                 self.fleet.last_round_s,
                 workers_at_once=self.fleet.at_once,
                 workers=len(names),
             )
-            late = self._arm_once(names, t0, attempt)
+            late = self._arm_once(names, t0, attempt, guard)
             if not late:
                 break
             last = attempt == first_attempt + ROUNDS - 1
-            if last or at is not None:
-                self.fleet.mark_broken(
-                    dict.fromkeys(late, f"it acknowledged too late for T0 ({ROUNDS}x)")
-                )
+            if last or at is not None or not self._take_back(names, late):
+                self.fleet.mark_broken(dict.fromkeys(late, "it acknowledged too late for T0"))
                 break
             self.lab.report(Notice(f"T0 is moved: {', '.join(late)} acknowledged too late", True))
-            armed = [name for name in names if name not in late]
-            self.fleet.mark_broken(self.fleet.disarm(armed, self.spec.case).errors)
             lead = 2 * lead + 5.0
         self.require("arm", undo=True)
         self.folder.record("case.armed", case=self.spec.case, workers=len(self.participants()))
 
-    def _arm_once(self, names: list[str], t0: float, attempt: int) -> list[str]:
-        """Arm these for one instant; returns those that were too late for it."""
+    def _take_back(self, names: list[str], late: list[str]) -> bool:
+        """Disarm those that did acknowledge; False when one of them has started already."""
+        armed = [name for name in names if name not in late]
+        answers = self.fleet.disarm(armed, self.spec.case)
+        self.fleet.mark_broken(answers.errors)
+        self.watched.take(Answers(answers.results))
+        return all(state.state == "staged" for state in answers.results.values())
+
+    def _arm_once(self, names: list[str], t0: float, attempt: int, guard: float) -> list[str]:
+        """Arm these for one instant; returns those that were too late for it, while there is still
+        time (half of `guard`, in seconds) to take the others back."""
         clocks = {n: c for n in names if (c := self.fleet.members[n].clock) is not None}
         self.folder.record(
             "case.arming",
@@ -171,14 +181,23 @@ class Trial:
             clocks={n: [c.offset_s, c.uncertainty_s] for n, c in clocks.items()},
         )
         answers = self.fleet.arm(
-            names, self.spec.case, t0=t0, deadline_s=self.spec.deadline_s, attempt=attempt
+            names,
+            self.spec.case,
+            t0=t0,
+            deadline_s=self.spec.deadline_s,
+            attempt=attempt,
+            margin_s=guard,
+            within=min(ARM_S, max(guard / 2, t0 - self.lab.clock() - guard / 2)),
         )
         self.t0 = t0
+        late = [n for n, e in answers.errors.items() if isinstance(e, CommandTimedOut)]
+        for name in late:
+            del answers.errors[name]
         # A worker that did not answer may be armed all the same: it is watched like the others.
         self.watched.silent = {n: e for n, e in answers.errors.items() if unreachable(e)}
         self.fleet.mark_broken({n: e for n, e in answers.errors.items() if not unreachable(e)})
-        self.watched.states = {name: reply.state for name, reply in answers.results.items()}
-        late = []
+        fresh = {n: r.state for n, r in answers.results.items() if r.answer == "armed"}
+        self.watched.states = fresh
         for name, reply in answers.results.items():
             if reply.answer == "late":
                 late.append(name)
