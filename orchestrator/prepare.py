@@ -65,9 +65,12 @@ class Prepare(BaseModel):
     @model_serializer
     def _shortest(self) -> str | dict[str, str | int | None]:
         """The method alone where there are no percents."""
-        more = {"compress": self.compress, "dedupe": self.dedupe, "at_once": self.at_once}
-        given = {name: value for name, value in more.items() if value is not None}
-        return {"method": self.method, **given} if given else self.method
+        data: dict[str, str | int | None] = {"method": self.method}
+        if self.method == "compressible":
+            data |= {"compress": self.compress, "dedupe": self.dedupe}
+        if self.at_once is not None:
+            data["at_once"] = self.at_once
+        return data if len(data) > 1 else self.method
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -112,7 +112,16 @@ def _proxy(name: str, command: str) -> Pipe:
         raise HostUnreachable(
             name, "ProxyCommand", f"{program!r} is not installed", next_step="install it"
         )
-    return paramiko.ProxyCommand(command)
+    return _Proxy(command)
+
+
+class _Proxy(paramiko.ProxyCommand):
+    """A proxy command whose process may have ended before it is closed."""
+
+    def close(self) -> None:
+        """End the process; one that is gone has ended."""
+        with suppress(ProcessLookupError):
+            super().close()
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
