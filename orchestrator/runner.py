@@ -112,6 +112,8 @@ class Conductor:
                 self.fleet.close()
 
     def _walk(self) -> RunResult | None:
+        if self._is_over():
+            return self._write_result()
         self._connect()
         trial: Trial | None = None
         try:
@@ -135,6 +137,11 @@ class Conductor:
         except KeyboardInterrupt:
             return self._interrupted(trial)
         return self._finish()
+
+    def _is_over(self) -> bool:
+        """Whether the run was finished and has nothing left to clean: then no worker is needed."""
+        names = {event.name for event in self.folder.events()}
+        return "run.finished" in names and (self.mode.keep or "run.cleaned" in names)
 
     # -- before the first case ----------------------------------------------------------------
 
