@@ -49,6 +49,19 @@ def test_easy_run_on_eight_workers(make_cluster: Callable[..., Cluster]) -> None
     assert left == ["hcio"] * 8
 
 
+def test_a_finished_run_is_resumed_without_its_workers(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    """Nothing is left to do: `resume` gives the result again, with every worker gone."""
+    cluster = make_cluster(1, size="4MiB")
+    words = ("run", "4k-100r-random", "-i", str(cluster.inventory), "--json", *SHORT)
+    done = cluster.hcio(*words)
+    cluster.sshd.refuse()
+    again = cluster.hcio("resume", "latest", "--json")
+    assert again.status == done.status, again.err
+    assert json.loads(again.out)["cases"] == json.loads(done.out)["cases"]
+
+
 def test_a_dry_run_touches_nothing(make_cluster: Callable[..., Cluster]) -> None:
     """A dry run needs no worker: it works with the server off, and leaves no folder."""
     cluster = make_cluster(2)
