@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from orchestrator.fio_logs import histogram_interval_s, log_name
-from orchestrator.series import Member, find_logs, write_series
+from orchestrator.log_reader import Member, find_logs
+from orchestrator.series import write_series
 
 WORKERS, DISKS, SECONDS = 256, 8, 3600
 #: Histogram logs are ten times larger: fewer workers are enough for the ratio.

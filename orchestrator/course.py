@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from orchestrator.dips import Anomaly, find_anomalies
 from orchestrator.evidence import WorkerEvidence
-from orchestrator.series import Member, SeriesSummary, find_logs, scan_series, write_series
+from orchestrator.log_reader import Member, find_logs
+from orchestrator.series import SeriesSummary, scan_series, write_series
 from orchestrator.steady import SteadyRule, judge_series
 from orchestrator.timeline import DIRECTIONS, Span
 from orchestrator.windows import Course, Standstill, WindowRate, WindowRates

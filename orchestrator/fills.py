@@ -27,9 +27,9 @@ from orchestrator.inventory import BlockTarget
 from orchestrator.plan import PREPARE, Plan, fill_deadline_seconds, filled
 from orchestrator.preparation import DiskIdentity, Fill, Prepared
 from orchestrator.progress import Notice
+from orchestrator.spec import Lab, Spec
 from orchestrator.store import RunFolder
 from orchestrator.targets import Resolved
-from orchestrator.trial import Lab, Spec
 from orchestrator.worker.session import WorkerSession
 
 #: Labels of the targets to be filled, by worker.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from orchestrator.metrics import parse_metric
-from orchestrator.results import CaseResult
+from orchestrator.results import TotalResult
 
 _STORE: Final = re.compile(r"\s*(?:Datastore|StorageClass)\s*=\s*(.*)", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\s*([A-Za-z0-9_% ]+?)\s*=\s*(.*?)\s*")
@@ -24,7 +24,6 @@ _NUMBER: Final = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(\S*)")
 _EARLY: Final = re.compile(r"There are (\d+) (?:VMs|pods) (?:that )?finished testing early")
 _NONE_LEFT: Final = "finished testing early, no results summarized"
 _EARLY_FILES: Final = re.compile(r"Check the following results? files that finished testing early")
-_EPOCH: Final = re.compile(r"(?P<case>.+)-(?P<epoch>\d{9,11})")
 _MIB: Final = 2**20
 
 
@@ -64,12 +63,6 @@ class Difference(Struct, frozen=True):
     #: beyond what their rounding explains
     differs: bool
     why: str
-
-
-def split_folder(name: str) -> tuple[str, int | None]:
-    """A result folder's case name and epoch (seconds): `fio-…-4threads-1700000000`."""
-    match = _EPOCH.fullmatch(name)
-    return (name, None) if match is None else (match["case"], int(match["epoch"]))
 
 
 def parse_summary(text: str) -> Summary:
@@ -187,23 +180,23 @@ def total_of(blocks: Sequence[Block], figure: str) -> float | None:
     return math.fsum(values) if values and None not in values else None
 
 
-def differences(summary: Summary, case: CaseResult) -> tuple[Difference, ...]:
+def differences(summary: Summary, total: TotalResult | None) -> tuple[Difference, ...]:
     """HCIBench's figures beside those merged from its files; latencies with a lone block only."""
-    found = [_iops(summary, case), _throughput(summary, case)]
+    found = [_iops(summary, total), _throughput(summary, total)]
     if len(summary.blocks) == 1:
         block = summary.blocks[0]
         for name, mean, high in (
             ("read", block.read_ms, block.read_p95_ms),
             ("write", block.write_ms, block.write_p95_ms),
         ):
-            found.append(_latency(case, f"{name}.latency.mean", mean, block.digits))
-            found.append(_latency(case, f"{name}.latency.p95", high, block.digits))
+            found.append(_latency(total, f"{name}.latency.mean", mean, block.digits))
+            found.append(_latency(total, f"{name}.latency.p95", high, block.digits))
     return tuple(item for item in found if item.theirs is not None or item.ours is not None)
 
 
-def _iops(summary: Summary, case: CaseResult) -> Difference:
+def _iops(summary: Summary, total: TotalResult | None) -> Difference:
     theirs = total_of(summary.blocks, "iops")
-    ours = parse_metric("iops").value(case.total)
+    ours = parse_metric("iops").value(total)
     why = "HCIBench takes the first document whose eta is 0, not the last"
     early = sum(block.finished_early for block in summary.blocks)
     if early:
@@ -211,9 +204,9 @@ def _iops(summary: Summary, case: CaseResult) -> Difference:
     return Difference("iops", "IOPS", theirs, ours, _apart(theirs, ours, 0.01), why)
 
 
-def _throughput(summary: Summary, case: CaseResult) -> Difference:
+def _throughput(summary: Summary, total: TotalResult | None) -> Difference:
     theirs = total_of(summary.blocks, "throughput_mib")
-    rate = parse_metric("bytes_per_s").value(case.total)
+    rate = parse_metric("bytes_per_s").value(total)
     ours = None if rate is None else rate / _MIB
     why = "HCIBench cuts to whole MiB/s and calls them MB/s"
     cut = len(summary.blocks)
@@ -223,8 +216,10 @@ def _throughput(summary: Summary, case: CaseResult) -> Difference:
     return Difference("throughput", "MiB/s", theirs, ours, differs, why)
 
 
-def _latency(case: CaseResult, figure: str, theirs: float | None, digits: int) -> Difference:
-    value = parse_metric(figure).value(case.total)
+def _latency(
+    total: TotalResult | None, figure: str, theirs: float | None, digits: int
+) -> Difference:
+    value = parse_metric(figure).value(total)
     ours = None if value is None else value / 1e6
     if ours is None and theirs == 0:
         theirs = None  # HCIBench prints 0 where nothing was read or written

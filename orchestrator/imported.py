@@ -8,18 +8,22 @@ nothing else: a mean without weights and an averaged percentile are no figures o
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.analysis import analyse_case
+from orchestrator.analysis import UniqueNames, analyse_case
+from orchestrator.checks import verdict_of
 from orchestrator.errors import ConfigError, IncompatibleResults
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
 from orchestrator.hcibench import HcibenchName, parse_name
+from orchestrator.hcibench_folders import Round, group_number, rounds, split_folder
 from orchestrator.hcibench_summary import (
     Difference,
     Summary,
@@ -27,10 +31,8 @@ from orchestrator.hcibench_summary import (
     parse_settings,
     parse_summary,
     parse_usage,
-    split_folder,
     total_of,
 )
-from orchestrator.repeats import repeat_id
 from orchestrator.results import (
     CaseResult,
     DirectionResult,
@@ -75,9 +77,14 @@ class CaseFolder:
 
 
 class ImportedCase(Struct, frozen=True):
-    """What HCIBench said of a case, beside what its files hold."""
+    """What HCIBench said of one folder, beside what its files hold.
+
+    `group` is the folder's name in a mixed workload, None where the folder is the whole case.
+    """
 
     case: str
+    folder: str
+    group: str | None
     started: int | None
     summary: Summary | None
     differences: tuple[Difference, ...]
@@ -85,10 +92,12 @@ class ImportedCase(Struct, frozen=True):
 
 
 class ImportedRun(Struct, frozen=True):
-    """The result as hcio's, and HCIBench's own words by case."""
+    """The result as hcio's, and HCIBench's own words by folder."""
 
     result: RunResult
     cases: tuple[ImportedCase, ...]
+    #: by folder, a VM's file to the worker's name: groups may use one name twice
+    workers: Mapping[str, Mapping[str, str]]
 
 
 def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRun:
@@ -96,53 +105,83 @@ def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRu
 
     Raises IncompatibleResults when there is no case in it.
     """
-    ordered = sorted(folders, key=lambda f: (split_folder(f.name)[1] or 0, f.name))
-    if not ordered:
+    found = {folder.name: folder for folder in folders}
+    if not found:
         raise IncompatibleResults(
             f"{source}: no result of HCIBench in it",
             means="there is neither a …-res.txt nor a folder named <case>-<epoch> with VMs' files",
             next_step="give a test's folder below /opt/output/results, or one case's folder",
         )
-    ids = case_ids([folder.name for folder in ordered])
     results: list[CaseResult] = []
     cases: list[ImportedCase] = []
-    for case, folder in zip(ids, ordered, strict=True):
-        result, imported = _import_case(case, folder)
+    workers: dict[str, dict[str, str]] = {}
+    for one in rounds(found):
+        members = [found[name] for name in one.folders]
+        names = UniqueNames()
+        workers |= {f.name: {vm: names.unique(vm) for vm in f.outputs} for f in members}
+        result = _result_of(one, members, workers)
         results.append(result)
-        cases.append(imported)
+        cases += [_said_of(one, folder, result) for folder in members]
     provenance = {
         "imported": "hcibench",
         "source": source,
-        "conditions": _conditions(ordered),
-        "hcibench": {item.case: msgspec.to_builtins(item) for item in cases},
+        "conditions": _conditions(list(found.values())),
+        "hcibench": {_key(item): msgspec.to_builtins(item) for item in cases},
     }
-    return ImportedRun(RunResult(cases=tuple(results), provenance=provenance), tuple(cases))
+    return ImportedRun(
+        RunResult(cases=tuple(results), provenance=provenance), tuple(cases), workers
+    )
 
 
-def case_ids(names: Sequence[str]) -> list[str]:
-    """Case ids of result folders: the epoch taken off, the same case again made a repeat."""
-    bases = [split_folder(name)[0] for name in names]
-    seen: dict[str, int] = {}
-    ids = []
-    for base in bases:
-        seen[base] = seen.get(base, 0) + 1
-        ids.append(repeat_id(base, seen[base]) if bases.count(base) > 1 else base)
-    return ids
+def _key(item: ImportedCase) -> str:
+    return item.case if item.group is None else f"{item.case}/{item.group}"
 
 
-def _import_case(case: str, folder: CaseFolder) -> tuple[CaseResult, ImportedCase]:
+def _result_of(
+    one: Round, folders: Sequence[CaseFolder], workers: Mapping[str, Mapping[str, str]]
+) -> CaseResult:
+    """A round's case: from the VMs' files where there are any, else from the summaries."""
+    if not any(folder.outputs for folder in folders):
+        return _from_summaries(one.case, folders)
+    result = _from_outputs(one, folders, workers)
+    return replace(result, verdict=_with_reason(result.verdict, folders)) if one.mixed else result
+
+
+def _with_reason(verdict: Verdict, folders: Sequence[CaseFolder]) -> Verdict:
+    reason = Reason(
+        code="groups-not-together",
+        text="HCIBench starts each group by itself and keeps no instant of a start: the total is "
+        "the sum of groups that may not have measured at the same time",
+        threshold="one start for all",
+        evidence=", ".join(folder.name for folder in folders),
+        next_step="read the groups one by one, or run the mix again where all start at one instant",
+    )
+    return verdict_of([*verdict.reasons, reason])
+
+
+def _said_of(one: Round, folder: CaseFolder, result: CaseResult) -> ImportedCase:
+    """HCIBench's words of one folder, held against the case or, in a mix, against its group."""
     summary = None if folder.summary is None else parse_summary(folder.summary)
-    name = _name(folder.name)
-    if folder.outputs:
-        result = _from_outputs(case, folder, name)
-        found = () if summary is None else differences(summary, result)
-    else:
-        result, found = _from_summary(case, summary, name), ()
-        if summary is not None:
-            alone = differences(summary, replace(result, total=None))
-            found = tuple(replace(item, differs=False, why="no files") for item in alone)
-    usage = {} if folder.usage is None else parse_usage(folder.usage)
-    return result, ImportedCase(case, split_folder(folder.name)[1], summary, found, usage)
+    found: tuple[Difference, ...] = ()
+    if summary is not None:
+        group = result.groups.get(_group(folder)) if one.mixed else None
+        total = group.total if group is not None else result.total
+        found = differences(summary, total if folder.outputs else None)
+        if not folder.outputs:
+            found = tuple(replace(item, differs=False, why="no files") for item in found)
+    return ImportedCase(
+        case=one.case,
+        folder=folder.name,
+        group=_group(folder) if one.mixed else None,
+        started=split_folder(folder.name)[1],
+        summary=summary,
+        differences=found,
+        usage={} if folder.usage is None else parse_usage(folder.usage),
+    )
+
+
+def _group(folder: CaseFolder) -> str:
+    return split_folder(folder.name)[0]
 
 
 def _name(folder: str) -> HcibenchName | None:
@@ -153,40 +192,72 @@ def _name(folder: str) -> HcibenchName | None:
         return None
 
 
-def _from_outputs(case: str, folder: CaseFolder, name: HcibenchName | None) -> CaseResult:
-    missing = [f"missing-{n + 1}" for n in range(_expected(folder) - len(folder.outputs))]
-    duration = folder.configuration.get("testing_duration")
+def _from_outputs(
+    one: Round, folders: Sequence[CaseFolder], workers: Mapping[str, Mapping[str, str]]
+) -> CaseResult:
+    """The case from all VMs' files; a VM that left none is missing."""
+    names = UniqueNames()
+    groups: dict[str, tuple[str, ...]] = {}
+    evidence: list[Iterator[WorkerEvidence]] = []
+    for folder in folders:
+        vms = {name: vm for vm, name in workers[folder.name].items()}
+        count = _expected(folder, mixed=one.mixed) - len(vms)
+        missing = [names.unique(f"missing-{n + 1}") for n in range(count)]
+        groups[_group(folder)] = (*vms, *missing)
+        evidence.append(_evidence(folder.outputs, vms, missing))
     expected = CaseExpectation(
-        case=case,
-        workers=(*folder.outputs, *missing),
-        runtime_s=float(duration) if isinstance(duration, int) and duration > 0 else None,
-        reads=name is not None and name.read_percent > 0,
+        case=one.case,
+        workers=tuple(vm for members in groups.values() for vm in members),
+        groups=groups,
+        runtime_s=_duration(folders),
+        reads=any(name.read_percent > 0 for f in folders if (name := _name(f.name))),
     )
-    evidence = _evidence(folder.outputs, missing)
-    return analyse_case(expected, evidence, policy_satisfied=lambda received, _: received > 0)
+    return analyse_case(
+        expected, chain(*evidence), policy_satisfied=lambda received, _: received > 0
+    )
 
 
-def _evidence(outputs: Mapping[str, bytes], missing: Sequence[str]) -> Iterator[WorkerEvidence]:
-    """One VM after the other, so that only one file need be in memory."""
-    for vm, data in outputs.items():
+def _duration(folders: Sequence[CaseFolder]) -> float | None:
+    """The seconds that all folders' configurations ask for; None when they don't agree."""
+    asked = {folder.configuration.get("testing_duration") for folder in folders}
+    duration = asked.pop() if len(asked) == 1 else None
+    return float(duration) if isinstance(duration, int) and duration > 0 else None
+
+
+def _evidence(
+    outputs: Mapping[str, bytes], vms: Mapping[str, str], missing: Sequence[str]
+) -> Iterator[WorkerEvidence]:
+    """One VM after the other, so that only one file need be in memory. `vms` is name to file."""
+    for name, vm in vms.items():
+        data = outputs[vm]
         if _ended(data):
-            yield WorkerEvidence(vm, output=data)
+            yield WorkerEvidence(name, output=data)
         else:
             reason = "fio did not get to its end; its last state is kept"
-            yield WorkerEvidence(vm, outcome="failed", reason=reason, output=data)
-    for vm in missing:
-        yield WorkerEvidence(vm, outcome="broken", reason="HCIBench left no file of it")
+            yield WorkerEvidence(name, outcome="failed", reason=reason, output=data)
+    for name in missing:
+        yield WorkerEvidence(name, outcome="broken", reason="HCIBench left no file of it")
 
 
-def _expected(folder: CaseFolder) -> int:
-    asked = folder.configuration.get("number_vm")
-    if (
-        not isinstance(asked, int)
-        or isinstance(asked, bool)
-        or folder.configuration.get("vm_groups")
-    ):
-        return len(folder.outputs)
-    return max(asked, len(folder.outputs))
+def _expected(folder: CaseFolder, *, mixed: bool) -> int:
+    """How many VMs the folder should hold: as configured, or as many as its summary counted."""
+    asked: Any = folder.configuration.get("number_vm")
+    stated = folder.configuration.get("vm_groups")
+    if stated:
+        asked = _group_size(folder, stated) if mixed else None
+    said = 0
+    if mixed and folder.summary is not None:
+        said = max((block.vms or 0 for block in parse_summary(folder.summary).blocks), default=0)
+    known = asked if isinstance(asked, int) and not isinstance(asked, bool) else 0
+    return max(known, said, len(folder.outputs))
+
+
+def _group_size(folder: CaseFolder, stated: Any) -> Any:
+    """`number_vm` of the group whose number the folder bears; groups count from 1."""
+    place = (group_number(folder.name) or 0) - 1
+    if not isinstance(stated, list) or not 0 <= place < len(stated):
+        return None
+    return stated[place].get("number_vm") if isinstance(stated[place], dict) else None
 
 
 def _ended(data: bytes) -> bool:
@@ -195,48 +266,84 @@ def _ended(data: bytes) -> bool:
     return match is None or int(match[1]) == 0
 
 
-def _from_summary(case: str, summary: Summary | None, name: HcibenchName | None) -> CaseResult:
-    blocks = () if summary is None else summary.blocks
-    iops = total_of(blocks, "iops")
-    rate = None
-    if iops is not None and name is not None:
-        rate = iops * parse_size(name.block)
-    vms = [block.vms for block in blocks if block.vms is not None]
-    early = sum(block.finished_early for block in blocks)
+def _from_summaries(case: str, folders: Sequence[CaseFolder]) -> CaseResult:
+    """The rates that HCIBench's summaries print, added up; nothing else of theirs is a figure."""
+    parsed = [None if f.summary is None else parse_summary(f.summary) for f in folders]
+    blocks = [block for summary in parsed if summary is not None for block in summary.blocks]
+    names = [_name(folder.name) for folder in folders]
+    totals = [_split(summary, name) for summary, name in zip(parsed, names, strict=True)]
+    known = [total for total in totals if total is not None]
     text = "HCIBench's summary alone: rates as printed"
-    if name is not None and 0 < name.read_percent < 100:
-        text += f", split by the workload's {name.read_percent} % of reads"
+    shares = sorted({name.read_percent for name in names if name and 0 < name.read_percent < 100})
+    if shares:
+        percents = ", ".join(str(share) for share in shares)
+        text += f", split by the workload's {percents} % of reads"
     reason = Reason(
         code="from-summary",
         text=text + "; latencies and percentiles averaged over VMs are not taken",
         next_step="import the folder with the VMs' own files, where it still exists",
     )
-    received = max(vms, default=0)
+    received = sum(_vms(summary) for summary in parsed if summary is not None)
+    early = sum(block.finished_early for block in blocks)
+    whole = len(known) == len(folders)
     return CaseResult(
         case=case,
-        outcome="done" if iops is not None else "failed",
+        outcome="done" if whole else "failed",
         verdict=Verdict(value="unknown", reasons=(reason,)),
         expected_workers=received + early,
         received_workers=received,
-        total=None if iops is None else _split(iops, rate, name),
+        total=_added(known) if whole else None,
         workers={},
         degraded=early > 0,
-        reason=None if iops is not None else "the summary holds no figures",
+        reason=None if whole else "the summary holds no figures",
     )
 
 
-def _split(iops: float, rate: float | None, name: HcibenchName | None) -> TotalResult:
-    """Reads and writes by the workload's percent; all as reads or writes when that isn't known
-    would be made up, so both are unknown then."""
-    if name is None:
+def _vms(summary: Summary) -> int:
+    """VMs of a summary; its blocks are jobs of the same VMs, or datastores with as many each."""
+    return max((block.vms for block in summary.blocks if block.vms is not None), default=0)
+
+
+def _added(totals: Sequence[TotalResult]) -> TotalResult:
+    """Rates of groups that ran together; unknown as a whole when those of one are."""
+    if any(total.read is None and total.write is None for total in totals):
         return TotalResult()
-    share = name.read_percent / 100
+
+    def side(parts: Sequence[DirectionResult]) -> DirectionResult | None:
+        if not parts:
+            return None
+        return DirectionResult(
+            ios=None,
+            bytes=None,
+            iops=_sum([part.iops for part in parts]),
+            bytes_per_s=_sum([part.bytes_per_s for part in parts]),
+        )
+
+    return TotalResult(
+        read=side([total.read for total in totals if total.read is not None]),
+        write=side([total.write for total in totals if total.write is not None]),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if len(known) == len(values) else None
+
+
+def _split(summary: Summary | None, name: HcibenchName | None) -> TotalResult | None:
+    """Reads and writes by the workload's percent; None without a rate.
+
+    All as reads or writes when that percent isn't known would be made up, so both are unknown then.
+    """
+    iops = None if summary is None else total_of(summary.blocks, "iops")
+    if iops is None or name is None:
+        return None if iops is None else TotalResult()
+    share, rate = name.read_percent / 100, iops * parse_size(name.block)
 
     def part(of: float) -> DirectionResult | None:
         if of == 0:
             return None
-        bytes_per_s = None if rate is None else rate * of
-        return DirectionResult(ios=None, bytes=None, iops=iops * of, bytes_per_s=bytes_per_s)
+        return DirectionResult(ios=None, bytes=None, iops=iops * of, bytes_per_s=rate * of)
 
     return TotalResult(read=part(share), write=part(1 - share))
 

@@ -13,55 +13,34 @@ says is over is not done again, what runs on the workers is joined, the rest is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from orchestrator.agenda import Next, agenda_of, record_probe
+from orchestrator.assembly import Assembly
 from orchestrator.assessment import assess_case, assess_run
-from orchestrator.attendance import Attendant, keep_attendance
+from orchestrator.attendance import Attendant
 from orchestrator.engine import Fleet
 from orchestrator.errors import ConfigError
-from orchestrator.fills import Fills, Todo
 from orchestrator.journal import (
     CASE_FINISHED,
-    PREPARED,
     WARMED_UP,
     collected_workers,
     decided,
     finished_cases,
     last_arming,
 )
-from orchestrator.plan import (
-    PREPARE,
-    Plan,
-    assignments,
-    filled,
-    ramp_seconds,
-    wall_seconds,
-    warm_up_id,
-)
+from orchestrator.plan import Plan, assignments, ramp_seconds, wall_seconds, warm_up_id
 from orchestrator.progress import Notice
 from orchestrator.repetition import another_repeat
 from orchestrator.results import CaseResult, RunResult, write_result
-from orchestrator.staging import staged_cases
+from orchestrator.spec import Lab, NotEnoughWorkers, Spec
 from orchestrator.steady import longest_s
 from orchestrator.store import RESULT, RunFolder
 from orchestrator.suites import Case
-from orchestrator.trial import ROUNDS, STARTED, Lab, NotEnoughWorkers, Spec, Trial
+from orchestrator.trial import Trial
+from orchestrator.turn import WHOLE, Mode, Turns
 
 #: Between the latest end of a detached case and the start of the next one, in seconds.
 DETACHED_GAP_S = 15.0
-
-
-@dataclass(frozen=True)
-class Mode:
-    """How a plan is walked. `start`: cases that run nowhere may be started. `wait`: cases that
-    run are waited for. `detach`: leave once every case is armed, each at its own instant.
-    `keep`: leave files on the workers when the run is over."""
-
-    start: bool = True
-    wait: bool = True
-    detach: bool = False
-    keep: bool = False
 
 
 class Interrupted(Exception):
@@ -81,7 +60,7 @@ class Conductor:
         folder: RunFolder,
         fleet: Fleet,
         lab: Lab,
-        mode: Mode = Mode(),
+        mode: Mode = WHOLE,
         attendants: Sequence[Attendant] = (),
     ) -> None:
         self.plan = plan
@@ -90,10 +69,9 @@ class Conductor:
         self.lab = lab
         self.mode = mode
         self.attendants = tuple(attendants)
-        self.fills = Fills(plan, folder, fleet, lab)
-        self._to_fill: Todo = {}
+        self.turns = Turns(folder, fleet, lab, mode, self.attendants)
+        self.assembly = Assembly(plan, folder, fleet, lab, self.turns)
         self.agenda = agenda_of(plan)
-        self._named: set[str] = set()
 
     def conduct(self) -> RunResult | None:
         """Walk the plan to its end and return the result; None when it was left running (detached,
@@ -114,13 +92,13 @@ class Conductor:
     def _walk(self) -> RunResult | None:
         if self._is_over():
             return self._write_result()
-        self._connect()
+        self.assembly.connect()
         trial: Trial | None = None
         try:
             if self.mode.start:
-                self._assemble()
-                self._stage()
-                self._prepare()
+                self.assembly.assemble()
+                self.assembly.stage()
+                self.assembly.prepare()
                 if self.mode.detach:
                     self._refuse_to_leave()
                     self._detach()
@@ -142,75 +120,6 @@ class Conductor:
         """Whether the run was finished and has nothing left to clean: then no worker is needed."""
         names = {event.name for event in self.folder.events()}
         return "run.finished" in names and (self.mode.keep or "run.cleaned" in names)
-
-    # -- before the first case ----------------------------------------------------------------
-
-    def _connect(self) -> None:
-        self._say(f"connecting to {self._count(self.plan.workers)}")
-        self.fleet.mark_broken(self.fleet.connect().errors)
-        self._require("connect")
-
-    def _assemble(self) -> None:
-        for step, question in (
-            ("facts", self.fleet.look),
-            ("targets", self.fleet.judge_targets),
-            ("make files", self.fleet.make_files),
-        ):
-            self.fleet.mark_broken(question(self.fleet.alive()).errors)
-            self._require(step)
-        self.folder.record("run.assembled", broken=self.fleet.broken())
-
-    def _stage(self) -> None:
-        over = finished_cases(self.folder.events())
-        todo = [case for case in self.plan.cases if case.id not in over]
-        self._say(f"staging {self._count(todo, 'case')} on {self._count(self.fleet.alive())}")
-        self._to_fill = {} if self._prepared() else self.fills.decide()
-        answers = self.fleet.stage(
-            self.fleet.alive(),
-            lambda m: staged_cases(self.plan, m, todo, fill=self._to_fill.get(m.name, ())),
-        )
-        self.fleet.mark_broken(answers.errors)
-        self._require("stage")
-        self.folder.record("run.staged", cases=len(todo), workers=len(self.fleet.alive()))
-
-    def _prepared(self) -> bool:
-        return any(event.name == PREPARED for event in self.folder.events())
-
-    def _prepare(self) -> None:
-        """Fill the targets that the plan wants filled, once a run."""
-        members = self.fleet.members
-        names = [n for n in self.fleet.alive() if filled(self.plan, members[n].worker)]
-        if not names or self._prepared():
-            return
-        todo = {n: labels for n, labels in self._to_fill.items() if n in self.fleet.alive()}
-        if todo:
-            self._say(f"filling the targets of {self._count(list(todo))}")
-            self.fills.forget(todo)
-            for wave in self._waves(todo):
-                self._fill(wave)
-                self.fills.prove(wave)
-            self._require("prepare")
-        self.folder.record(PREPARED, workers=len(self.fleet.alive(names)), filled=len(todo))
-
-    def _waves(self, todo: Todo) -> list[Todo]:
-        """Who is filled together: first those that an earlier process left at it, then so many at
-        a time as the plan wants."""
-        states = self.fleet.poll(list(todo), PREPARE).results
-        at_it = [name for name, state in states.items() if state.state in STARTED]
-        rest = [name for name in todo if name not in at_it]
-        size = self.plan.prepare.at_once or max(1, len(rest))
-        waves = [at_it] if at_it else []
-        waves += [rest[first : first + size] for first in range(0, len(rest), size)]
-        return [{name: todo[name] for name in wave} for wave in waves]
-
-    def _fill(self, wave: Todo) -> None:
-        fill = Trial(self.fills.spec(wave), *self._world())
-        try:
-            self._run_trial(fill)
-        except KeyboardInterrupt:
-            self._say("stopping the fill on the workers")
-            fill.stop()
-            raise
 
     # -- cases --------------------------------------------------------------------------------
 
@@ -239,11 +148,7 @@ class Conductor:
         record_probe(self.folder, planned)
         self.plan = self.plan.model_copy(update={"cases": (*self.plan.cases, planned.case)})
         self._say(f"{planned.probe.purpose}: {planned.case.id}")
-        answers = self.fleet.stage(
-            self.fleet.alive(), lambda m: staged_cases(self.plan, m, [planned.case], fill=())
-        )
-        self.fleet.mark_broken(answers.errors)
-        self._require("stage")
+        self.assembly.stage_also(planned.case, self.plan)
         return True
 
     def _trial(self, case: Case, *, warm_up: bool = False) -> Trial:
@@ -267,14 +172,14 @@ class Conductor:
             position=1 + [one.id for one in self.plan.cases].index(case.id),
             cases=len(self.plan.cases),
         )
-        trial = Trial(spec, *self._world())
+        trial = Trial(spec, self.plan, self.fleet, self.folder, self.lab)
         trial.steady = decided(spec.case, self.folder.events()) == "steady"
         return trial
 
     def _case(self, trial: Trial) -> bool:
         """Conduct one case; False when it is left running."""
         try:
-            if not self._warm_up(trial) or not self._run_trial(trial):
+            if not self._warm_up(trial) or not self.turns.run(trial):
                 return False
         except NotEnoughWorkers as error:
             self._say(str(error), warning=True)
@@ -295,67 +200,11 @@ class Conductor:
         ):
             return True
         warm = self._trial(self.plan.case(trial.spec.case), warm_up=True)
-        if not self._run_trial(warm):
+        if not self.turns.run(warm):
             return False
         ended_by = decided(name, self.folder.events()) or "cap"
         self.folder.record(WARMED_UP, case=trial.spec.case, ended_by=ended_by)
         return True
-
-    def _run_trial(self, trial: Trial) -> bool:
-        """Join or start a case, watch it, collect it; False when it still runs or may not start."""
-        self.fleet.revive(trial.spec.workers)
-        attempt, t0, _ = last_arming(trial.spec.case, self.folder.events())
-        if trial.settle(t0, attempt):
-            if not self.mode.wait and not all(trial.watched.over(n) for n in trial.participants()):
-                self._say(f"case {trial.spec.case} still runs on the workers")
-                return False
-            self._attend(trial)
-            trial.watch()
-        elif not self.mode.start:
-            self._say(f"case {trial.spec.case} was not started")
-            return False
-        else:
-            self._start(trial, attempt)
-        _, _, clocks = last_arming(trial.spec.case, self.folder.events())
-        self.folder.record("case.ended", case=trial.spec.case)
-        trial.collect(clocks, collected_workers(trial.spec.case, self.folder.events()))
-        self._dismiss(trial)
-        return True
-
-    def _attend(self, trial: Trial) -> None:
-        """Tell the attendants that a case is under way; what isn't measured isn't attended."""
-        if trial.spec.phase == "measure":
-            for attendant in self.attendants:
-                attendant.begin(trial.spec.case, trial.spec.workers)
-            trial.during = self._during
-
-    def _during(self) -> None:
-        for attendant in self.attendants:
-            attendant.during()
-
-    def _dismiss(self, trial: Trial) -> None:
-        """Keep what the attendants have to say of a case that is over."""
-        if trial.spec.phase != "measure" or trial.t0 is None:
-            return
-        begin = trial.t0 + trial.spec.ramp_s
-        end = max(begin, min(self.lab.clock(), trial.t0 + (trial.spec.wall_s or 0.0)))
-        for attendant in self.attendants:
-            said = attendant.after(trial.spec.case, begin, end)
-            keep_attendance(self.folder, trial.spec.case, attendant.name, said)
-
-    def _start(self, trial: Trial, attempt: int) -> None:
-        """Arm and watch; once more when nobody woke in time for T0, so that nothing ran."""
-        if trial.spec.phase == "measure":
-            for attendant in self.attendants:
-                attendant.before(trial.spec.case, trial.spec.workers)
-        for _ in range(ROUNDS):
-            trial.arm(attempt + 1)
-            self._attend(trial)
-            trial.watch()
-            if not trial.missed():
-                return
-            self._say(f"T0 of case {trial.spec.case} was missed by all", warning=True)
-            attempt, _, _ = last_arming(trial.spec.case, self.folder.events())
 
     def _close_case(self, trial: Trial, outcome: str | None = None) -> CaseResult:
         case = self.plan.case(trial.spec.case)
@@ -418,12 +267,12 @@ class Conductor:
                 continue
             trial = self._trial(case)
             attempt, t0, _ = last_arming(case.id, self.folder.events())
-            if trial.settle(t0, attempt):
+            if trial.arming.settle(t0, attempt):
                 begin = max(begin, (t0 or begin) + trial.spec.deadline_s + DETACHED_GAP_S)
                 continue
             lead = 5.0 + 3.0 * max(self.fleet.last_round_s, default=0.0)
             begin = max(begin, self.lab.clock() + lead)
-            trial.arm(attempt + 1, at=begin)
+            trial.arming.arm(attempt + 1, at=begin)
             begin += trial.spec.deadline_s + DETACHED_GAP_S + self.plan.pause
         self.folder.record("run.detached", until=begin)
 
@@ -432,8 +281,7 @@ class Conductor:
         if trial is not None and trial.spec.case not in finished_cases(self.folder.events()):
             self._say(f"stopping case {trial.spec.case} on the workers")
             trial.stop()
-            _, _, clocks = last_arming(trial.spec.case, self.folder.events())
-            trial.collect(clocks, collected_workers(trial.spec.case, self.folder.events()))
+            self.turns.collect(trial)
             self._close_case(trial, outcome="skipped")
         self.folder.record("run.interrupted")
         raise Interrupted(self._write_result())
@@ -463,23 +311,5 @@ class Conductor:
             )
         self.folder.record("run.cleaned", left=sorted(left))
 
-    def _require(self, step: str) -> None:
-        broken = self.fleet.broken()
-        total = len(self.plan.workers)
-        needed = self.plan.policy.needed(total)
-        if total - len(broken) < needed:
-            self.folder.record("run.broken", step=step, broken=broken)
-            raise NotEnoughWorkers(step, broken, needed, total)
-        for name in broken.keys() - self._named:
-            self._named.add(name)
-            self._say(f"{name} is left out: {broken[name]}", warning=True)
-
-    def _world(self) -> tuple[Plan, Fleet, RunFolder, Lab]:
-        return self.plan, self.fleet, self.folder, self.lab
-
     def _say(self, text: str, *, warning: bool = False) -> None:
         self.lab.report(Notice(text, warning))
-
-    @staticmethod
-    def _count(things: Sequence[object], word: str = "worker") -> str:
-        return f"{len(things)} {word}" + ("" if len(things) == 1 else "s")

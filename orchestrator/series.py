@@ -19,12 +19,7 @@ has no row.
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import shutil
-import tempfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,9 +31,8 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from orchestrator.fio_logs import INTERVAL_MS, USED_KINDS, LogKind, LogName, parse_log_name
 from orchestrator.histogram import percent_key
-from orchestrator.log_rows import Rows, parse_histograms, parse_rows
+from orchestrator.log_reader import Member, OpenLogs
 from orchestrator.timeline import (
     DIRECTIONS,
     SERIES_PERCENTS,
@@ -47,38 +41,14 @@ from orchestrator.timeline import (
     HistogramSum,
     Span,
     Window,
-    WorkerLogs,
     choose_origin,
-    standstills,
-    worker_amounts,
 )
 
 #: Seconds worked on at a time; rounded down to whole histogram intervals.
 WINDOW_S: Final = 900
 #: Workers read ahead while one is added up.
 AHEAD: Final = 3
-#: Times below this (1973) are counted from the job's begin: fio without log_unix_epoch.
-_EPOCH_FROM_MS: Final = 10**11
-#: Bytes looked at on each end of a histogram log: a dozen of its longest rows.
-_REACH: Final = 64 * 1024
-_LEAST_STEP_MS: Final = 100
 _PERCENT_COLUMNS: Final = tuple(f"p{percent_key(percent)}_ns" for percent in SERIES_PERCENTS)
-
-
-@dataclass(frozen=True)
-class Member:
-    """A worker of the case and its logs (`.log` or `.log.gz`; other files are passed over).
-
-    `clock_offset_s` is its clock minus the controller's. `measuring_from_ms` is needed only for
-    logs without epoch: the instant, by the worker's own clock, at which its ramp ended.
-    """
-
-    worker: str
-    files: Sequence[Path]
-    group: str | None = None
-    host: str | None = None
-    clock_offset_s: float = 0.0
-    measuring_from_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -95,12 +65,6 @@ class SeriesSummary:
     dropped_lines: int
 
 
-def find_logs(folder: Path) -> list[Path]:
-    """The logs in a worker's raw folder that a series is made of, by name."""
-    named = ((path, parse_log_name(path.name)) for path in sorted(folder.rglob("*_*.log*")))
-    return [path for path, name in named if name is not None and name.kind in USED_KINDS]
-
-
 def write_series(
     path: Path, members: Sequence[Member], *, window_s: int = WINDOW_S, threads: int = 2
 ) -> SeriesSummary | None:
@@ -109,7 +73,7 @@ def write_series(
     Memory grows with workers, groups and hosts, not with the run's length.
     """
     with ExitStack() as stack:
-        opened = [_Logs.open(member, stack, path.parent) for member in members]
+        opened = [OpenLogs.open(member, stack, path.parent) for member in members]
         logs = [one for one in opened if one.span is not None]
         if not logs:
             return None
@@ -152,188 +116,6 @@ def scan_series(path: Path) -> pl.LazyFrame:
     return pl.scan_parquet(path)
 
 
-class _LogFile:
-    """One log, read forward a window at a time. `step_ms` is the interval of its rows."""
-
-    def __init__(self, path: Path, name: LogName) -> None:
-        self.path, self.name = path, name
-        self.size = path.stat().st_size
-        self.first_ms, self.last_ms, self.step_ms = self._ends()
-        self._from = 0
-
-    def _ends(self) -> tuple[int | None, int | None, int]:
-        reach = _REACH if self.name.kind == "hist" else _REACH // 32
-        with self.path.open("rb", buffering=0) as file:
-            head = file.read(reach)
-            file.seek(max(0, self.size - reach))
-            tail = file.read()
-        first = next(_times(head.split(b"\n", 64)[:-1]), None)
-        last = next(_times(reversed(tail.split(b"\n")[:-1])), None)
-        if first is None:
-            return None, None, INTERVAL_MS
-        if self.name.kind != "hist":
-            return first, last, INTERVAL_MS
-        steps = np.diff(np.unique(list(_times(head.split(b"\n")[:-1]))))
-        # Rows of two directions in one interval can be some ms apart.
-        steps = steps[steps >= _LEAST_STEP_MS]
-        return first, last, int(np.median(steps)) if len(steps) else INTERVAL_MS
-
-    def block(self, until_ms: float, again_from_ms: float) -> bytes:
-        """Whole lines from where the last block asked to go on, up to a row at `until_ms`.
-
-        The next block begins at a row before `again_from_ms`: rows on the border are read twice.
-        """
-        if self.first_ms is None or self.last_ms is None:
-            return b""
-        lasting = max(self.last_ms - self.first_ms, self.step_ms)
-        density = self.size / lasting
-        end = int((until_ms - self.first_ms + 2 * self.step_ms) * density) + 512
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self._from)
-            data = file.read(max(0, min(end, self.size) - self._from))
-            while self._from + len(data) < self.size and not _reaches(data, until_ms):
-                data += file.read(max(4096, len(data) // 4))
-        back = int((until_ms - again_from_ms + 4 * self.step_ms) * density) + 512
-        self._from += _line_before(data, again_from_ms, back)
-        return data
-
-
-def _time_of(line: bytes) -> int | None:
-    field_ = line.partition(b",")[0].strip()
-    return int(field_) if field_.isdigit() and len(field_) < 19 else None
-
-
-def _times(lines: Iterable[bytes]) -> Iterator[int]:
-    return (time for line in lines if (time := _time_of(line)) is not None)
-
-
-def _reaches(data: bytes, until_ms: float) -> bool:
-    end = data.rfind(b"\n")
-    begin = data.rfind(b"\n", 0, max(end, 0)) + 1
-    time = _time_of(data[begin:end]) if end > 0 else None
-    return time is not None and time >= until_ms
-
-
-def _line_before(data: bytes, before_ms: float, back: int) -> int:
-    """The place of a line whose time lies before `before_ms`, looking from `back` bytes before
-    the end; 0 (the whole block again) when there is none."""
-    while back < len(data):
-        begin = data.find(b"\n", len(data) - back) + 1
-        time = _time_of(data[begin : data.find(b"\n", begin)])
-        if time is not None and time < before_ms:
-            return begin
-        back *= 2
-    return 0
-
-
-@dataclass
-class _Logs:
-    """A worker's logs, opened: by kind in the order of jobs, and when it measured."""
-
-    member: Member
-    files: dict[LogKind, list[_LogFile]]
-    span: Span | None = None
-    offset_s: float = 0.0
-    dropped: int = 0
-    seen: set[int] = field(default_factory=set)
-    stood: set[tuple[int, int]] = field(default_factory=set)
-
-    @classmethod
-    def open(cls, member: Member, stack: ExitStack, beside: Path) -> _Logs:
-        """Look at a worker's logs; packed ones are unpacked into a folder `beside` the series,
-        where there is room for a run, until the stack is left."""
-        named = [(path, parse_log_name(path.name)) for path in member.files]
-        found = [(path, name) for path, name in named if name and name.kind in USED_KINDS]
-        if any(name.gzipped for _, name in found):
-            folder = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(prefix=".logs-", dir=beside))
-            )
-            found = [(_plain(path, name, folder), name) for path, name in found]
-        files: dict[LogKind, list[_LogFile]] = {}
-        for path, name in sorted(found, key=lambda item: item[1].job):
-            files.setdefault(name.kind, []).append(_LogFile(path, name))
-        logs = cls(member, files)
-        logs._read_span()
-        return logs
-
-    def _read_span(self) -> None:
-        logs = self.files.get("iops") or self.files.get("bw") or self.files.get("lat") or []
-        firsts = [log.first_ms for log in logs if log.first_ms is not None]
-        lasts = [log.last_ms for log in logs if log.last_ms is not None]
-        if not firsts or not lasts:
-            return
-        self.offset_s = self.member.clock_offset_s
-        if max(firsts) < _EPOCH_FROM_MS:
-            self.offset_s -= (self.member.measuring_from_ms or 0.0) / 1000.0
-        shift = self.offset_s * 1000.0
-        self.span = Span(min(firsts) - INTERVAL_MS - shift, max(lasts) - shift)
-
-    def still(self) -> tuple[Span, ...]:
-        """When fio stood still, by the controller's clock; what its jobs say is put together."""
-        shift = self.offset_s * 1000.0
-        spans: list[Span] = []
-        for begin, end in sorted(self.stood):
-            if spans and begin - shift <= spans[-1].end_ms:
-                spans[-1] = Span(spans[-1].begin_ms, max(spans[-1].end_ms, end - shift))
-            else:
-                spans.append(Span(begin - shift, end - shift))
-        return tuple(spans)
-
-    def histogram_step_s(self) -> int | None:
-        steps = [log.step_ms for log in self.files.get("hist", []) if log.first_ms is not None]
-        return max(1, round(float(np.median(steps)) / 1000)) if steps else None
-
-    def read(self, window: Window, step_s: int | None) -> tuple[Amounts, HistogramSum | None]:
-        """The worker's amounts and histogram rows in a window."""
-        begin = window.origin_ms + window.first * 1000.0 + self.offset_s * 1000.0
-        end = begin + window.length * 1000.0
-        kinds: list[LogKind] = ["iops", "bw", "lat"]
-        logs = [log for kind in kinds for log in self.files.get(kind, [])]
-        blocks = [log.block(end + 2 * INTERVAL_MS, end - 2 * INTERVAL_MS) for log in logs]
-        parts = self._split(parse_rows(blocks), [len(self.files.get(kind, [])) for kind in kinds])
-        jobs = max(len(self.files.get(kind, [])) for kind in kinds)
-        iops, bw, lat = parts
-        self.stood.update(standstills(iops))
-        amounts = worker_amounts(WorkerLogs(iops, bw, lat, jobs), window, self.offset_s)
-        self.seen.update(np.flatnonzero(amounts.ios.any(axis=1)).tolist())
-        if step_s is None:
-            return amounts, None
-        return amounts, self._histograms(window, step_s, end)
-
-    def _split(self, rows: Rows, counts: Sequence[int]) -> list[Rows]:
-        """Rows of all logs back into kinds; the job's index instead of the block's."""
-        self.dropped += rows.dropped
-        parts, first = [], 0
-        for count in counts:
-            low, high = np.searchsorted(rows.source, (first, first + count)).tolist()
-            cut = slice(low, high)
-            source = rows.source[cut] - first
-            parts.append(Rows(rows.time_ms[cut], rows.value[cut], rows.direction[cut], source))
-            first += count
-        return parts
-
-    def _histograms(self, window: Window, step_s: int, end: float) -> HistogramSum:
-        total = HistogramSum(step_s, window.length // step_s)
-        margin = 2000.0 * step_s
-        for log in self.files.get("hist", []):
-            rows = parse_histograms(log.block(end + margin, end - margin))
-            if rows is not None:
-                total.add_rows(rows, window, self.offset_s)
-                self.dropped += rows.dropped
-        return total
-
-
-def _plain(path: Path, name: LogName, folder: Path) -> Path:
-    if not name.gzipped:
-        return path
-    plain = folder / path.name.removesuffix(".gz")
-    # A file that was cut on its way has good rows before the cut.
-    cut = (EOFError, gzip.BadGzipFile, zlib.error)
-    with gzip.open(path, "rb") as source, plain.open("wb") as target, contextlib.suppress(*cut):
-        shutil.copyfileobj(source, target, 1 << 16)
-    return plain
-
-
 @dataclass
 class _Entity:
     """A row's subject, and what has been added up for it in the current window."""
@@ -352,7 +134,7 @@ _SCOPES: Final = ("total", "host", "group", "worker")
 class _Series:
     """The reduction of a case, window after window."""
 
-    def __init__(self, logs: Sequence[_Logs], window_s: int) -> None:
+    def __init__(self, logs: Sequence[OpenLogs], window_s: int) -> None:
         # Hosts one after the other, so that only one host's histograms are held at a time.
         self.logs = sorted(logs, key=lambda one: (one.member.host or "", one.member.worker))
         spans = [one.span for one in logs if one.span is not None]
@@ -409,7 +191,7 @@ class _Series:
 
     def _in_order(
         self, window: Window, pool: ThreadPoolExecutor
-    ) -> Iterator[tuple[_Logs, tuple[Amounts, HistogramSum | None]]]:
+    ) -> Iterator[tuple[OpenLogs, tuple[Amounts, HistogramSum | None]]]:
         """Each worker's window, read a few workers ahead in threads."""
         waiting = iter(self.logs)
         queue = [

@@ -13,8 +13,8 @@ from pathlib import Path
 from orchestrator.catalog import dump_yaml
 from orchestrator.cli.conducting import conduct
 from orchestrator.cli.run import make_plan
-from orchestrator.runner import Mode
 from orchestrator.store import Event, RunStore
+from orchestrator.turn import Mode
 
 
 def main() -> int:

@@ -12,8 +12,9 @@ import pytest
 from orchestrator.course import case_course, read_course
 from orchestrator.evidence import WorkerEvidence
 from orchestrator.fio_logs import log_options
+from orchestrator.log_reader import Member, find_logs
 from orchestrator.results import CaseResult, RunResult, Verdict, read_result, write_result
-from orchestrator.series import Member, find_logs, write_series
+from orchestrator.series import write_series
 from orchestrator.steady import SteadyRule
 from orchestrator.windows import Course
 

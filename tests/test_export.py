@@ -25,9 +25,10 @@ from orchestrator.export import (
     render_csv,
     render_json,
 )
+from orchestrator.log_reader import Member, find_logs
 from orchestrator.results import RunResult, write_result
 from orchestrator.samples import samples_of
-from orchestrator.series import Member, find_logs, write_series
+from orchestrator.series import write_series
 from orchestrator.spreadsheet import Sheet, column_name, write_workbook
 from orchestrator.store import RunStore
 

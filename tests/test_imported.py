@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,15 @@ from hypothesis import strategies as st
 from orchestrator.cli.main import run_cli
 from orchestrator.errors import IncompatibleResults
 from orchestrator.fio_output import parse_fio_output
+from orchestrator.hcibench_folders import rounds, split_folder
 from orchestrator.hcibench_summary import (
     Block,
     parse_settings,
     parse_summary,
     parse_usage,
-    split_folder,
     summarized_nothing,
 )
-from orchestrator.imported import CaseFolder, case_ids, import_hcibench
+from orchestrator.imported import CaseFolder, import_hcibench
 from orchestrator.metrics import parse_metric
 from orchestrator.results import RunResult, read_result
 
@@ -29,6 +30,8 @@ LAB = DATA / "hcibench" / "lab-test"
 PUBLISHED = DATA / "hcibench" / "published-a"
 CASE = "fio-2vmdk-100ws-4k-70rdpct-100randompct-4threads"
 FOLDER = LAB / f"{CASE}-1700000000"
+
+GROUPS = ((1, "a"), (2, "b"), (11, "a"))
 
 #: workload: IOPS, MB/s, read ms, write ms, p95 read ms, p95 write ms, cpu.usage %
 FIGURES = {
@@ -116,11 +119,18 @@ def test_small_files() -> None:
     assert parse_usage("[]") == parse_usage("{") == {}
     assert split_folder("a-b-1700000000") == ("a-b", 1700000000)
     assert split_folder("a-b") == ("a-b", None)
-    assert case_ids(["a-1700000000", "b-1700000001", "a-1700000002"]) == [
-        "a.repeat=1",
-        "b",
-        "a.repeat=2",
-    ]
+    ran = rounds(["a-1700000000", "b-1700000001", "a-1700000002"])
+    assert [one.case for one in ran] == ["a.repeat=1", "b", "a.repeat=2"]
+
+
+def test_groups_that_ran_together_are_one_case() -> None:
+    """Groups of one round belong together; a group that comes again begins the next round."""
+    alone = rounds(["group1-x-1700000000"])
+    assert [(one.case, one.mixed) for one in alone] == [("group1-x", False)]
+    names = [f"group{n}-{file}-17000000{second:02}" for second in (0, 50) for n, file in GROUPS]
+    ran = rounds([*names, "x-1700000099"])
+    assert [one.case for one in ran] == ["mixed.repeat=1", "mixed.repeat=2", "x"]
+    assert ran[0].folders == tuple(names[:3])
 
 
 def _lab() -> CaseFolder:
@@ -176,6 +186,70 @@ def test_a_vm_that_did_not_end_is_not_counted() -> None:
     case = import_hcibench([CaseFolder(folder.name, outputs)], source="x").result.cases[0]
     assert case.received_workers == 1
     assert "did not get to its end" in (case.workers["hci-fio-vsan01-1"].reason or "")
+
+
+def _groups(outputs: tuple[int, ...], *, summaries: bool = False) -> list[CaseFolder]:
+    """Two groups of a mix, each with the given number of VMs' files, of two VMs configured."""
+    lab = _lab()
+    stated = {"vm_groups": [{"number_vm": 2}, {"number_vm": 2}], "number_vm": 0}
+    return [
+        CaseFolder(
+            f"group{number + 1}-{CASE}-170000000{number}",
+            dict(list(lab.outputs.items())[:count]),
+            lab.summary if summaries else None,
+            stated,
+        )
+        for number, count in enumerate(outputs)
+    ]
+
+
+def test_a_mixed_workload_is_one_case_with_its_groups() -> None:
+    """The total that HCIBench doesn't give: sums of the groups, counts exact, VMs kept apart."""
+    imported = import_hcibench(_groups((2, 2), summaries=True), source="x")
+    (case,) = imported.result.cases
+    (lab,) = import_hcibench([_lab()], source="x").result.cases
+    assert (case.case, case.received_workers, case.expected_workers) == ("mixed", 4, 4)
+    assert case.total is not None
+    assert lab.total is not None
+    assert parse_metric("iops").value(case.total) == pytest.approx(
+        2 * (parse_metric("iops").value(lab.total) or 0)
+    )
+    assert [group.total for group in case.groups.values()] == [lab.total, lab.total]
+    assert "groups-not-together" in {reason.code for reason in case.verdict.reasons}
+    assert len(set(imported.workers[f"group2-{CASE}-1700000001"].values()) & set(case.workers)) == 2
+    assert {item.group for item in imported.cases} == set(case.groups)
+    assert all(item.differences[0].theirs == 8793.35 for item in imported.cases)
+
+
+def test_a_group_without_files_is_missing_not_forgotten() -> None:
+    """A group's VMs count as expected even where it left nothing."""
+    (case,) = import_hcibench(_groups((2, 0)), source="x").result.cases
+    assert (case.received_workers, case.expected_workers, case.degraded) == (2, 4, True)
+    assert [group.received_workers for group in case.groups.values()] == [2, 0]
+
+
+def test_summaries_of_groups_add_up() -> None:
+    """Without any VM's file the rates of the groups' summaries are added, and marked."""
+    (case,) = import_hcibench(_groups((0, 0), summaries=True), source="x").result.cases
+    assert parse_metric("iops").value(case.total) == pytest.approx(2 * 8793.35)
+    assert case.verdict.reasons[0].code == "from-summary"
+    assert case.received_workers == 4
+
+
+def test_command_imports_a_mixed_workload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every file of every group is in the run folder, though two groups name their VMs alike."""
+    source = tmp_path / "mix"
+    for number in (1, 2):
+        shutil.copytree(FOLDER, source / f"group{number}-{CASE}-170000000{number}")
+    runs = tmp_path / "runs"
+    assert run_cli(["import", "hcibench", str(source), "--runs", str(runs), "--name", "mix"]) == 0
+    shown = capsys.readouterr().out
+    assert f"mixed/group2-{CASE}: 2 of" in shown
+    kept = sorted((runs / "mix" / "raw" / "mixed").rglob("fio.json"))
+    assert len(kept) == 2 * len(list(FOLDER.glob("*.json")))
+    assert {path.parent.name for path in kept} <= set(_result(runs, "mix").cases[0].workers)
 
 
 def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from orchestrator.casefacts import (
 )
 from orchestrator.course import read_course
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
+from orchestrator.log_reader import Member, find_logs
 from orchestrator.plausibility import Plausible, check_plausible, judged
 from orchestrator.results import CaseResult, Reason, Timing
-from orchestrator.series import Member, find_logs, write_series
+from orchestrator.series import write_series
 
 DATA = Path(__file__).parent / "data"
 MILD = {f"w{n}": DATA / "truth" / "mild" / f"w{n}.json" for n in range(1, 5)}

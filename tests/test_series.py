@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.series import Member, find_logs, scan_series, write_series
+from orchestrator.log_reader import Member, find_logs
+from orchestrator.series import scan_series, write_series
 
 DATA = Path(__file__).parent / "data" / "fio_logs"
 DIP = DATA / "dip"

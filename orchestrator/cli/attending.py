@@ -16,10 +16,10 @@ from orchestrator.engine import Fleet
 from orchestrator.errors import HcioError
 from orchestrator.osacache import USUAL_PACE, Opener
 from orchestrator.plan import Plan
-from orchestrator.runner import Mode
+from orchestrator.spec import Lab
 from orchestrator.store import RunFolder
 from orchestrator.transport.base import Transport
-from orchestrator.trial import Lab
+from orchestrator.turn import Mode
 from orchestrator.vsphere.base import VSphere
 from orchestrator.vsphere.observing import Observes
 

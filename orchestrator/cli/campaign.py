@@ -43,9 +43,9 @@ from orchestrator.matrix import build_matrix
 from orchestrator.plan import Plan, expected_seconds
 from orchestrator.report.matrix import matrix_document, render_matrix, render_matrix_markdown
 from orchestrator.results import RunResult
-from orchestrator.runner import Mode
+from orchestrator.spec import NotEnoughWorkers
 from orchestrator.store import RunFolder, RunStore
-from orchestrator.trial import NotEnoughWorkers
+from orchestrator.turn import Mode
 from orchestrator.units import format_duration
 
 _CODES: Mapping[str, int] = {

@@ -20,8 +20,9 @@ from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN, Store
 from orchestrator.inventory import Inventory
 from orchestrator.plan import Plan
 from orchestrator.results import RunResult
-from orchestrator.runner import Conductor, Interrupted, Mode
+from orchestrator.runner import Conductor, Interrupted
 from orchestrator.store import RunFolder
+from orchestrator.turn import Mode
 
 if TYPE_CHECKING:
     from orchestrator.cli.attending import Staff

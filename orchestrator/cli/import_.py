@@ -15,11 +15,10 @@ from orchestrator.analysis import UniqueNames, merge_files
 from orchestrator.catalog import dump_yaml, parse_document
 from orchestrator.cli.sides import runs_option
 from orchestrator.errors import EXIT_GOOD, EXIT_UNKNOWN, ConfigError
-from orchestrator.hcibench_summary import split_folder
+from orchestrator.hcibench_folders import split_folder
 from orchestrator.imported import (
     CaseFolder,
     ImportedCase,
-    case_ids,
     import_hcibench,
     with_provenance,
 )
@@ -32,6 +31,9 @@ _SUMMARY_END = "-res.txt"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=+-]+")
 #: Small files of a case that are kept beside the VMs' own.
 _KEPT = ("fio.cfg", "vsan.cfg", "resource_usage.info", "resource_util.info")
+
+#: What HCIBench itself writes into a case's folder.
+_OWN = ("hcibench.cfg", *_KEPT)
 
 name_option = click.option("--name", help="The run's id. [made from the source's name]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -53,30 +55,42 @@ def hcibench_command(directory: Path, name: str | None, as_json: bool, runs: Pat
     What the VMs' files hold is merged; what HCIBench's own summary says is kept beside it, and
     where the two differ both are shown with the reason.
     """
-    found = list(_case_folders(directory))
-    imported = import_hcibench([item.texts() for item in found], source=directory.name)
+    found = {item.name: item for item in _case_folders(directory)}
+    imported = import_hcibench([item.texts() for item in found.values()], source=directory.name)
     run_id = name or _safe(f"hcibench-{directory.resolve().name}")
     folder = _create(runs, run_id, "hcibench", directory, imported.result)
-    ordered = sorted(found, key=lambda f: (split_folder(f.name)[1] or 0, f.name))
-    for case, item in zip(case_ids([f.name for f in ordered]), ordered, strict=True):
-        item.keep(folder, _safe(case))
+    for said in imported.cases:
+        found[said.folder].keep(folder, said, imported.workers[said.folder])
     result = with_provenance(imported.result, run=run_id, hcio=__version__)
     folder.write("result.json", write_result(result).decode())
     if as_json:
         click.echo(write_result(result).decode(), nl=False)
     else:
-        click.echo(f"imported as {run_id}: cases: {len(found)}", err=True)
+        click.echo(f"imported as {run_id}: cases: {len(result.cases)}", err=True)
         click.echo(_shown(result.cases, imported.cases), nl=False)
     return _exit_code(result)
 
 
 def _shown(results: tuple[CaseResult, ...], cases: tuple[ImportedCase, ...]) -> str:
     texts = []
-    for result, case in zip(results, cases, strict=True):
-        texts.append(render_import([(case.case, _state(result), case.differences)]))
-        if case.summary is not None:
-            texts.append(render_usage(case.summary.resources))
+    for result in results:
+        members = [case for case in cases if case.case == result.case]
+        if len(members) > 1:
+            texts.append(render_import([(result.case, _state(result), ())]))
+        for case in members:
+            texts.append(render_import([(*_headed(result, case), case.differences)]))
+            if case.summary is not None:
+                texts.append(render_usage(case.summary.resources))
     return "".join(texts)
+
+
+def _headed(result: CaseResult, case: ImportedCase) -> tuple[str, str]:
+    """A folder's name and state: the case's own, or in a mix its group's."""
+    if case.group is None:
+        return case.case, _state(result)
+    group = result.groups.get(case.group)
+    count = "" if group is None else f"{group.received_workers} of {group.expected_workers} VMs"
+    return f"{case.case}/{case.group}", count or "summary only"
 
 
 @import_command.command("fio")
@@ -186,21 +200,23 @@ class _Found:
             usage=self.text("resource_usage.info"),
         )
 
-    def keep(self, folder: RunFolder, case: str) -> None:
-        """Copy the case's files into the run folder. Not hcibench.cfg: it may name accounts."""
+    def keep(self, folder: RunFolder, said: ImportedCase, workers: Mapping[str, str]) -> None:
+        """Copy the files into the run folder. Not hcibench.cfg: it may name accounts."""
+        case = _safe(said.case)
         for vm, path in self.outputs().items():
-            folder.write_raw(case, _safe(vm), {"fio.json": _read(path)})
+            folder.write_raw(case, _safe(workers[vm]), {"fio.json": _read(path)})
         beside = {n: text.encode() for n in _KEPT if (text := self.text(n)) is not None}
         if self.summary is not None:
             beside["res.txt"] = _read(self.summary)
         if beside:
-            folder.write_raw(case, "hcibench", beside)
+            own = "hcibench" if said.group is None else _safe(f"hcibench-{said.group}")
+            folder.write_raw(case, own, beside)
 
 
 def _case_folders(directory: Path) -> Iterator[_Found]:
     """The cases of a test folder, or the one case that `directory` itself is."""
     directory = directory.resolve()
-    if split_folder(directory.name)[1] is not None and any(directory.glob("*.json")):
+    if _is_case(directory):
         yield _found(directory.parent, directory.name)
         return
     names = {path.name for path in directory.iterdir() if _is_case(path)}
@@ -210,7 +226,10 @@ def _case_folders(directory: Path) -> Iterator[_Found]:
 
 
 def _is_case(path: Path) -> bool:
-    return path.is_dir() and split_folder(path.name)[1] is not None and any(path.glob("*.json"))
+    """A folder of results, or one that HCIBench began and whose VMs left nothing."""
+    if not path.is_dir() or split_folder(path.name)[1] is None:
+        return False
+    return any(path.glob("*.json")) or any((path / name).is_file() for name in _OWN)
 
 
 def _found(parent: Path, name: str) -> _Found:

@@ -16,11 +16,11 @@ from orchestrator.inventory import Inventory, Jump, Ssh, Worker
 from orchestrator.progress import Notice, Report
 from orchestrator.retry import Attempt
 from orchestrator.secrets import Secret, SecretReaders, SecretRef, machine_readers, resolve
+from orchestrator.spec import Lab
 from orchestrator.transport.base import Transport
 from orchestrator.transport.local import open_local
 from orchestrator.transport.retrying import RetryingTransport
 from orchestrator.transport.ssh import SshSettings, open_ssh
-from orchestrator.trial import Lab
 
 #: How long a first connection is tried, in seconds. A refusal soon after boot is no reason to give
 #: up a run, but whoever checks wants to know now.

@@ -93,8 +93,8 @@ def run_command(
     plan = deployed(plan)
     # The walk brings SSH and the numbers with it, which a dry run doesn't need.
     from orchestrator.cli.conducting import conduct
-    from orchestrator.runner import Mode
     from orchestrator.store import RunStore
+    from orchestrator.turn import Mode
 
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
     click.echo(f"run {plan.run}: {folder.path}", err=True)

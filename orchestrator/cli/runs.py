@@ -27,8 +27,8 @@ from orchestrator.plan import Plan, assignments
 from orchestrator.report.hcibench import render_hcibench
 from orchestrator.report.text import render_text
 from orchestrator.results import RunResult, write_result
-from orchestrator.runner import Mode
 from orchestrator.store import RESULT, Event, RunFolder, RunStore
+from orchestrator.turn import Mode
 
 F = TypeVar("F", bound=Callable[..., Any])
 

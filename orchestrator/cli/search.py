@@ -135,8 +135,8 @@ def search_command(
         return EXIT_GOOD
     from orchestrator.agenda import search_settings
     from orchestrator.cli.conducting import conduct
-    from orchestrator.runner import Mode
     from orchestrator.store import RunStore
+    from orchestrator.turn import Mode
 
     if plan.sought is not None:
         search_settings(plan.sought)  # a wrong objective is said before anything is made

@@ -17,12 +17,13 @@ from orchestrator.inventory import FileTarget, Inventory, Worker
 from orchestrator.jobfile import FILL_TEMPLATE, JOB_TEMPLATE
 from orchestrator.plan import Plan, build_plan
 from orchestrator.progress import say_nothing
-from orchestrator.runner import Conductor, Mode
+from orchestrator.runner import Conductor
+from orchestrator.spec import Lab
 from orchestrator.store import RunFolder, RunStore
 from orchestrator.suites import Suite
 from orchestrator.transport.base import Command, CommandResult, Exchange, Transport
 from orchestrator.transport.local import open_local
-from orchestrator.trial import Lab
+from orchestrator.turn import Mode
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
