@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.vsphere_lab import vsphere_lab
+from tests.end_to_end.vsphere_lab import lab_refusal, vsphere_lab
 from tests.here import Here
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -87,6 +87,7 @@ def test_a_policy_without_workers_of_its_own_is_refused(tmp_path: Path) -> None:
     assert "nothing is deployed with policy 'RAID-5'" in done.err
 
 
+@pytest.mark.skipif(lab_refusal() is not None, reason=str(lab_refusal()))
 def test_policies_over_the_same_workers(tmp_path: Path) -> None:
     """Two storage policies on a vSphere cluster: workers are made once and changed between the
     steps; the policy that vCenter reports stands beside each run's figures."""
