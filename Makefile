@@ -22,10 +22,10 @@ demo: setup system-demo
 	.venv/bin/hcio run $(SUITE) --local
 
 quick: setup
-	$(PY) -m pytest -q -n $(JOBS) -m "not real and not slow"
+	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "not real and not slow"
 
 test: setup system-test
-	$(PY) -m pytest -q -n $(JOBS)
+	$(PY) -m pytest -q -n $(JOBS) --dist worksteal
 
 check: setup
 	.venv/bin/ruff check .

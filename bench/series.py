@@ -22,8 +22,6 @@ from orchestrator.log_reader import Member, find_logs
 from orchestrator.series import write_series
 
 WORKERS, DISKS, SECONDS = 256, 8, 3600
-#: Histogram logs are ten times larger: fewer workers are enough for the ratio.
-HISTOGRAM_WORKERS = 24
 #: Run lengths and workers for the peak of memory.
 MEMORY_WORKERS, MEMORY_SECONDS = 32, (3600, 14_400)
 GOAL = 2.0
@@ -97,8 +95,8 @@ def run(report: Callable[[str], None]) -> None:
         members = make_logs(Path(root) / "rates", WORKERS, SECONDS, histograms=False)
         _compare(report, members, f"{WORKERS} workers x {DISKS} disks x {SECONDS} s")
     with tempfile.TemporaryDirectory(prefix="series-") as root:
-        members = make_logs(Path(root) / "all", HISTOGRAM_WORKERS, SECONDS, histograms=True)
-        _compare(report, members, f"with histogram logs, {HISTOGRAM_WORKERS} workers")
+        members = make_logs(Path(root) / "all", WORKERS, SECONDS, histograms=True)
+        _compare(report, members, "the same with histogram logs")
     peaks = [_peak_mb(seconds) for seconds in MEMORY_SECONDS]
     shown = ", ".join(f"{p:.0f} MB at {s} s" for p, s in zip(peaks, MEMORY_SECONDS, strict=True))
     report(f"P5 peak memory, {MEMORY_WORKERS} workers: {shown}; ratio {peaks[1] / peaks[0]:.2f}")

@@ -140,7 +140,7 @@ def test_a_worker_gone_for_good(cluster: Cluster, make_server: Callable[..., Ssh
     """A worker that stops answering for ever is broken by name; the others' figures stand."""
     other = make_server()
     cluster.write_inventory(w2=cluster.behind(other, "w2"))
-    more = ("--set", "policy.quorum=2", "--set", "grace=1", "--set", "fast_fail=0")
+    more = ("--set", "policy.quorum=2", "--set", "grace=8", "--set", "fast_fail=0")
     process = cluster.start(*words(cluster, runtime=4), *more)
     wait_for(lambda: all(fio_pids(cluster, name) for name in ("w1", "w3")))
     other.kill_sessions()
