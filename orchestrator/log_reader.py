@@ -32,6 +32,8 @@ _EPOCH_FROM_MS: Final = 10**11
 #: Bytes looked at on each end of a histogram log: a dozen of its longest rows.
 _REACH: Final = 64 * 1024
 _LEAST_STEP_MS: Final = 100
+#: The logs of rates and latencies, in the order in which they are read.
+KINDS: Final[tuple[LogKind, ...]] = ("iops", "bw", "lat")
 
 
 @dataclass(frozen=True)
@@ -187,37 +189,27 @@ class OpenLogs:
         steps = [log.step_ms for log in self.files.get("hist", []) if log.first_ms is not None]
         return max(1, round(float(np.median(steps)) / 1000)) if steps else None
 
-    def read(self, window: Window, step_s: int | None) -> tuple[Amounts, HistogramSum | None]:
-        """The worker's amounts and histogram rows in a window."""
-        begin = window.origin_ms + window.first * 1000.0 + self.offset_s * 1000.0
-        end = begin + window.length * 1000.0
-        kinds: list[LogKind] = ["iops", "bw", "lat"]
-        logs = [log for kind in kinds for log in self.files.get(kind, [])]
-        blocks = [log.block(end + 2 * INTERVAL_MS, end - 2 * INTERVAL_MS) for log in logs]
-        parts = self._split(parse_rows(blocks), [len(self.files.get(kind, [])) for kind in kinds])
-        jobs = max(len(self.files.get(kind, [])) for kind in kinds)
-        iops, bw, lat = parts
+    def blocks(self, window: Window) -> list[bytes]:
+        """The part of each rate and latency log that touches a window, in the order of KINDS."""
+        end = self._end_ms(window)
+        logs = [log for kind in KINDS for log in self.files.get(kind, [])]
+        return [log.block(end + 2 * INTERVAL_MS, end - 2 * INTERVAL_MS) for log in logs]
+
+    def _end_ms(self, window: Window) -> float:
+        return window.origin_ms + (window.first + window.length + self.offset_s) * 1000.0
+
+    def amounts(self, rows: Rows, window: Window) -> Amounts:
+        """What happened in a window; `source` of the rows counts this worker's blocks."""
+        counts = [len(self.files.get(kind, [])) for kind in KINDS]
+        iops, bw, lat = _split(rows, counts)
         self.stood.update(standstills(iops))
-        amounts = worker_amounts(WorkerLogs(iops, bw, lat, jobs), window, self.offset_s)
+        amounts = worker_amounts(WorkerLogs(iops, bw, lat, max(counts)), window, self.offset_s)
         self.seen.update(np.flatnonzero(amounts.ios.any(axis=1)).tolist())
-        if step_s is None:
-            return amounts, None
-        return amounts, self._histograms(window, step_s, end)
+        return amounts
 
-    def _split(self, rows: Rows, counts: Sequence[int]) -> list[Rows]:
-        """Rows of all logs back into kinds; the job's index instead of the block's."""
-        self.dropped += rows.dropped
-        parts, first = [], 0
-        for count in counts:
-            low, high = np.searchsorted(rows.source, (first, first + count)).tolist()
-            cut = slice(low, high)
-            source = rows.source[cut] - first
-            parts.append(Rows(rows.time_ms[cut], rows.value[cut], rows.direction[cut], source))
-            first += count
-        return parts
-
-    def _histograms(self, window: Window, step_s: int, end: float) -> HistogramSum:
-        total = HistogramSum(step_s, window.length // step_s)
+    def histograms(self, window: Window, step_s: int) -> HistogramSum:
+        """The histogram logs' rows that lie in a window, in steps of `step_s` seconds."""
+        total, end = HistogramSum(step_s, window.length // step_s), self._end_ms(window)
         margin = 2000.0 * step_s
         for log in self.files.get("hist", []):
             rows = parse_histograms(log.block(end + margin, end - margin))
@@ -225,6 +217,35 @@ class OpenLogs:
                 total.add_rows(rows, window, self.offset_s)
                 self.dropped += rows.dropped
         return total
+
+
+def read_together(
+    several: Sequence[OpenLogs], window: Window, step_s: int | None
+) -> list[tuple[Amounts, HistogramSum | None]]:
+    """Each worker's amounts and histogram rows in a window; read together, which is quicker."""
+    blocks = [one.blocks(window) for one in several]
+    rows = parse_rows([block for part in blocks for block in part])
+    parts = _split(rows, [len(part) for part in blocks])
+    several[0].dropped += rows.dropped  # only the case's sum is told
+    return [
+        (
+            one.amounts(part, window),
+            None if step_s is None else one.histograms(window, step_s),
+        )
+        for one, part in zip(several, parts, strict=True)
+    ]
+
+
+def _split(rows: Rows, counts: Sequence[int]) -> list[Rows]:
+    """Rows of so many blocks each, `source` counted anew in each part."""
+    borders = np.cumsum([0, *counts])
+    places = np.searchsorted(rows.source, borders).tolist()
+    parts = []
+    for first, low, high in zip(borders.tolist(), places, places[1:], strict=False):
+        cut = slice(low, high)
+        source = rows.source[cut] - first
+        parts.append(Rows(rows.time_ms[cut], rows.value[cut], rows.direction[cut], source))
+    return parts
 
 
 def _plain(path: Path, name: LogName, folder: Path) -> Path:

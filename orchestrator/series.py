@@ -19,11 +19,11 @@ has no row.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from orchestrator.histogram import percent_key
-from orchestrator.log_reader import Member, OpenLogs
+from orchestrator.log_reader import Member, OpenLogs, read_together
+from orchestrator.log_rows import Integers
 from orchestrator.timeline import (
     DIRECTIONS,
     SERIES_PERCENTS,
@@ -46,9 +47,12 @@ from orchestrator.timeline import (
 
 #: Seconds worked on at a time; rounded down to whole histogram intervals.
 WINDOW_S: Final = 900
-#: Workers read ahead while one is added up.
-AHEAD: Final = 3
+#: Workers whose logs are read in one go, and how many such goes are ahead of the adding up.
+TOGETHER: Final = 4
+AHEAD: Final = 1
+_FIGURES: Final = ("second", "workers", "iops", "bytes_per_s", "lat_mean_ns")
 _PERCENT_COLUMNS: Final = tuple(f"p{percent_key(percent)}_ns" for percent in SERIES_PERCENTS)
+_PERCENTILES: Final = (*_PERCENT_COLUMNS, "percentiles_s")
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class _Series:
         total = self._entity(0, "total", window)
         groups: dict[str, _Entity] = {}
         host: _Entity | None = None
-        parts: list[pl.DataFrame] = []
+        rows = _Rows(window, self.origin_ms, self.step_s)
         for one, (amounts, histogram) in self._in_order(window, pool):
             member = one.member
             worker = self._entity(3, member.worker, window)
@@ -173,7 +177,7 @@ class _Series:
             if member.host:
                 code = self._codes[member.host]
                 if host is None or host.code != code:
-                    parts += self._rows(host, window)
+                    rows.add(host)
                     host = self._entity(1, member.host, window)
                 sums.append(host)
             share = one.span.share(window) if one.span else np.zeros(window.length)
@@ -183,25 +187,26 @@ class _Series:
                 entity.seen.update(one.seen)
                 if histogram is not None and entity.histogram is not None:
                     entity.histogram.add(histogram)
-            parts += self._rows(worker, window)
-        parts += self._rows(host, window)
+            rows.add(worker)
+        rows.add(host)
         for summed in (*groups.values(), total):
-            parts += self._rows(summed, window)
-        return pl.concat(parts)
+            rows.add(summed)
+        return rows.frame(self.names)
 
     def _in_order(
         self, window: Window, pool: ThreadPoolExecutor
     ) -> Iterator[tuple[OpenLogs, tuple[Amounts, HistogramSum | None]]]:
-        """Each worker's window, read a few workers ahead in threads."""
-        waiting = iter(self.logs)
-        queue = [
-            (one, pool.submit(one.read, window, self.step_s)) for one in islice(waiting, AHEAD)
-        ]
-        while queue:
-            one, future = queue.pop(0)
-            yield one, future.result()
-            for more in islice(waiting, 1):
-                queue.append((more, pool.submit(more.read, window, self.step_s)))
+        """Each worker's window; a few are read ahead in threads."""
+        batches = (self.logs[n : n + TOGETHER] for n in range(0, len(self.logs), TOGETHER))
+        queue: deque[tuple[Sequence[OpenLogs], Future[list[tuple[Amounts, HistogramSum | None]]]]]
+        queue = deque()
+        for batch in batches:
+            queue.append((batch, pool.submit(read_together, batch, window, self.step_s)))
+            if len(queue) > AHEAD:
+                several, future = queue.popleft()
+                yield from zip(several, future.result(), strict=True)
+        for several, future in queue:
+            yield from zip(several, future.result(), strict=True)
 
     def _entity(self, scope: int, name: str, window: Window) -> _Entity:
         step = self.step_s
@@ -215,62 +220,77 @@ class _Series:
             seen=self._seen.setdefault((scope, code), set()),
         )
 
-    def _rows(self, entity: _Entity | None, window: Window) -> list[pl.DataFrame]:
-        """The entity's rows, a frame for each direction that it was ever seen to do."""
+
+class _Rows:
+    """The rows of a window, gathered as arrays and made one frame: hundreds of small ones cost."""
+
+    def __init__(self, window: Window, origin_ms: float, step_s: int | None) -> None:
+        self._window = window
+        self._origin_ms = origin_ms
+        self._step_s = step_s
+        #: scope, name and direction of each part, as codes, and how many rows it has
+        self._keys: list[tuple[int, int, int, int]] = []
+        self._figures: dict[str, list[Figures]] = {name: [] for name in (*_FIGURES, *_PERCENTILES)}
+
+    def add(self, entity: _Entity | None) -> None:
+        """Add the entity's rows, a part for each direction that it was ever seen to do."""
         if entity is None:
-            return []
+            return
         measured = np.flatnonzero(entity.workers > 0)
         percentiles = entity.histogram.percentiles() if entity.histogram else {}
-        return [
-            self._direction(entity, window, direction, measured, percentiles.get(direction))
-            for direction in sorted(entity.seen)
-        ]
+        for direction in sorted(entity.seen):
+            self._keys.append((entity.scope, entity.code, direction, len(measured)))
+            figures = self._of(entity, direction, measured)
+            figures |= self._percentiles(percentiles.get(direction), measured)
+            for name, values in figures.items():
+                self._figures[name].append(values)
 
-    def _direction(
-        self,
-        entity: _Entity,
-        window: Window,
-        direction: int,
-        chosen: np.ndarray[tuple[int], np.dtype[np.int64]],
-        percentiles: Figures | None,
-    ) -> pl.DataFrame:
+    def _of(self, entity: _Entity, direction: int, chosen: Integers) -> dict[str, Figures]:
         amounts = entity.amounts
         timed = amounts.timed[direction][chosen]
         mean = np.full(len(chosen), np.nan)
         np.divide(amounts.latency_ns[direction][chosen], timed, out=mean, where=timed > 0)
-        second = chosen + window.first
-        frame = pl.DataFrame(
+        return {
+            "second": (chosen + self._window.first).astype(np.float64),
+            "workers": entity.workers[chosen],
+            "iops": amounts.ios[direction][chosen],
+            "bytes_per_s": amounts.bytes[direction][chosen],
+            "lat_mean_ns": mean,
+        }
+
+    def _percentiles(self, percentiles: Figures | None, chosen: Integers) -> dict[str, Figures]:
+        """Known in the last second of a step, NaN elsewhere; with the seconds that they cover."""
+        step = self._step_s or 1
+        if percentiles is None:
+            return dict.fromkeys(_PERCENTILES, np.full(len(chosen), np.nan))
+        spread = np.full((len(_PERCENT_COLUMNS), self._window.length), np.nan)
+        spread[:, step - 1 :: step] = percentiles.T
+        found = dict(zip(_PERCENT_COLUMNS, spread[:, chosen], strict=True))
+        known = ~np.isnan(spread).all(axis=0)[chosen]
+        return {**found, "percentiles_s": np.where(known, float(step), np.nan)}
+
+    def frame(self, names: pl.Enum) -> pl.DataFrame:
+        """All rows, in the order in which they were added."""
+        keys = np.array(self._keys, dtype=np.int64).reshape(-1, 4)
+        scopes, codes, directions = (np.repeat(keys[:, n], keys[:, 3]) for n in range(3))
+        figures = {n: np.concatenate([[], *parts]) for n, parts in self._figures.items()}
+        second = figures["second"].astype(np.int64)
+        known = {n: figures[n] for n in ("workers", "iops", "bytes_per_s")}
+        unsure = {
+            n: pl.Series(figures[n], nan_to_null=True) for n in ("lat_mean_ns", *_PERCENTILES)
+        }
+        return pl.DataFrame(
             {
+                "scope": _named(pl.Enum(_SCOPES), scopes),
+                "name": _named(names, codes),
+                "direction": _named(pl.Enum(DIRECTIONS), directions),
                 "second": second,
-                "time_ms": second * 1000.0 + self.origin_ms,
-                "workers": entity.workers[chosen],
-                "iops": amounts.ios[direction][chosen],
-                "bytes_per_s": amounts.bytes[direction][chosen],
-                "lat_mean_ns": pl.Series(mean, nan_to_null=True),
-                **self._percentile_columns(percentiles, chosen, window.length),
+                "time_ms": second * 1000.0 + self._origin_ms,
+                **known,
+                **unsure,
             }
         )
-        return frame.select(
-            pl.lit(_SCOPES[entity.scope], pl.Enum(_SCOPES)).alias("scope"),
-            pl.lit(self.names.categories[entity.code], self.names).alias("name"),
-            pl.lit(DIRECTIONS[direction], pl.Enum(DIRECTIONS)).alias("direction"),
-            pl.all(),
-        )
 
-    def _percentile_columns(
-        self,
-        percentiles: Figures | None,
-        chosen: np.ndarray[tuple[int], np.dtype[np.int64]],
-        length: int,
-    ) -> dict[str, pl.Series]:
-        step = self.step_s or 1
-        spread = np.full((len(_PERCENT_COLUMNS), length), np.nan)
-        if percentiles is not None:
-            spread[:, step - 1 :: step] = percentiles.T
-        columns = {
-            name: pl.Series(values[chosen], nan_to_null=True)
-            for name, values in zip(_PERCENT_COLUMNS, spread, strict=True)
-        }
-        known = ~np.isnan(spread).all(axis=0)[chosen]
-        covered = np.where(known, float(step), np.nan)
-        return {**columns, "percentiles_s": pl.Series(covered, nan_to_null=True)}
+
+def _named(kind: pl.Enum, codes: Integers) -> pl.Series:
+    return pl.Series(kind.categories, dtype=kind).gather(codes)

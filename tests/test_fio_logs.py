@@ -87,6 +87,31 @@ def test_older_forms_of_rows_are_read() -> None:
     assert rows.dropped == 0
 
 
+_WIDTHS = st.integers(1, 16).map(lambda width: 10 ** (width - 1))
+_BLOCKS = st.lists(
+    st.lists(
+        st.tuples(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 3)), max_size=9
+    ),
+    max_size=4,
+)
+
+
+@given(blocks=_BLOCKS, width=_WIDTHS, odd=st.booleans())
+def test_regular_rows_come_back_as_written(
+    blocks: list[list[tuple[int, int, int]]], width: int, odd: bool
+) -> None:
+    """Both ways to read, of which regular lines take the quicker, give what was written: times of
+    any width up to 16 digits, values of any size, a fourth direction dropped."""
+    made = [[(width + past % (9 * width), n, way) for past, n, way in rows] for rows in blocks]
+    texts = ["".join(f"{at}, {n}, {way}, 0, 0\n" for at, n, way in rows).encode() for rows in made]
+    if odd:
+        texts.append(b"not a row\n")
+    rows = parse_rows(texts)
+    wanted = [(*row, place) for place, part in enumerate(made) for row in part if row[2] < 3]
+    assert [*zip(rows.time_ms, rows.value, rows.direction, rows.source, strict=True)] == wanted
+    assert rows.dropped == odd + sum(row[2] == 3 for part in made for row in part)
+
+
 def test_damaged_lines_are_dropped_and_counted() -> None:
     """Cut, empty, foreign and impossible lines go; the rows of each block stay with it."""
     rows = parse_rows(

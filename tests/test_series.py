@@ -269,6 +269,23 @@ def test_worker_without_rows_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "none.parquet").exists()
 
 
+def test_damage_in_one_log_leaves_the_others_alone(tmp_path: Path) -> None:
+    """Many workers are read in one go: a line that is no row costs its own second, and is told."""
+    members = [
+        Member(name, find_logs(steady_logs(tmp_path / name, seconds=5)))
+        for name in ("w1", "w2", "w3", "w4", "w5", "w6")
+    ]
+    path = tmp_path / "w2" / "series_iops.1.log"
+    path.write_bytes(path.read_bytes().replace(b", 100, 0", b", 1x0, 0", 1))
+    out = tmp_path / "series.parquet"
+    summary = write_series(out, members)
+    assert summary is not None
+    assert summary.dropped_lines == 1
+    frame = scan_series(out).filter(pl.col("scope") == "worker").collect()
+    sums = dict(frame.group_by("name").agg(pl.col("iops").sum()).iter_rows())
+    assert sums == {m.worker: pytest.approx(400 if m.worker == "w2" else 500) for m in members}
+
+
 def test_cut_log_loses_only_its_last_line(tmp_path: Path) -> None:
     """A log cut inside its last number counts without that line."""
     folder = steady_logs(tmp_path / "w1", seconds=5)
