@@ -74,5 +74,6 @@ def read_evidence(worker: str, files: Mapping[str, bytes] | None) -> WorkerEvide
         ended=ended.ended,
         clock_offset_s=ended.clock_offset_s,
         clock_uncertainty_s=ended.clock_uncertainty_s,
+        clock_step_s=ended.clock_step_s,
         fio_version=ended.fio_version,
     )

@@ -37,6 +37,13 @@ def ended_by(ending: Ending | None) -> str:
     return f"signal:{ending.signal}" if ending.by == "signal" else ending.by
 
 
+def ended_at(ending: Ending | None) -> float | None:
+    """When the case ended, by the worker's clock as it was at the start, whoever set it since."""
+    if ending is None or ending.ended is None:
+        return None
+    return ending.ended - (ending.clock_step_s - ending.start_step_s)
+
+
 def started_at(state: CaseState | None) -> float | None:
     """When fio was executed, by the worker's clock; None when it wasn't, or isn't known."""
     return state.ending.started if state is not None and state.ending is not None else None

@@ -13,7 +13,8 @@ class WorkerEvidence:
     `outcome` is done, failed, broken or skipped as the conductor saw it, `reason` its words.
     `ended_by` is `exited`, `deadline`, `stopped`, `signal:NAME`, or empty when not known.
     `t0` is the agreed instant and `started`, `ended` what happened, all in the worker's clock;
-    `clock_offset_s` is that clock minus the controller's.
+    `clock_offset_s` is that clock minus the controller's at the start of fio; `clock_step_s` is by
+    how much it was set from the arming to the end, for which the instants are corrected.
     """
 
     worker: str
@@ -31,6 +32,7 @@ class WorkerEvidence:
     ended: float | None = None
     clock_offset_s: float | None = None
     clock_uncertainty_s: float | None = None
+    clock_step_s: float | None = None
     fio_version: str | None = None
 
     def by_controller(self, instant: float | None) -> float | None:

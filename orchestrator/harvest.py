@@ -9,7 +9,7 @@ from orchestrator.arming import STARTED
 from orchestrator.clocks import ClockReading
 from orchestrator.collected import Ended, raw_files
 from orchestrator.crew import Crew
-from orchestrator.endings import ended_by, outcome_of, started_at
+from orchestrator.endings import ended_at, ended_by, outcome_of, started_at
 from orchestrator.errors import HcioError
 from orchestrator.store import RunFolder
 from orchestrator.worker.session import Fetched
@@ -78,6 +78,8 @@ class Harvest:
         member = self.fleet.members[name]
         outcome, reason = self._judge(name, state, error)
         ending = state.ending if state is not None else None
+        # All instants are told by the clock that fio began with; its logs are, too.
+        step = ending.start_step_s if ending is not None else 0.0
         if self.steady and ending is not None and ending.by == "stopped":
             # Ended by us with all that was asked for; fio's status after a TERM is 128.
             outcome, reason = "done", None
@@ -92,10 +94,10 @@ class Harvest:
             state=state.state if state is not None else "",
             exit_status=ending.exit if ending is not None else None,
             ended_by=ended_by(ending),
-            t0=None if self.t0 is None or clock is None else clock.to_worker(self.t0),
             started=state.began if ending is None and state is not None else started_at(state),
-            ended=ending.ended if ending is not None else None,
-            clock_offset_s=clock.offset_s if clock is not None else None,
+            ended=ended_at(ending),
+            t0=None if self.t0 is None or clock is None else clock.to_worker(self.t0) + step,
+            clock_offset_s=clock.offset_s + step if clock is not None else None,
             clock_uncertainty_s=clock.uncertainty_s if clock is not None else None,
             clock_step_s=ending.clock_step_s if ending is not None else None,
             fio_version=member.facts.fio_version if member.facts is not None else None,

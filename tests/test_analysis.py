@@ -248,6 +248,15 @@ def test_skew_and_overlap_use_the_controllers_clock() -> None:
     assert case.verdict.value == "valid"
 
 
+def test_a_clock_that_was_set_is_told() -> None:
+    """Instants are corrected for it before they are judged: a note, with by how much."""
+    case = analyse_case(EXPECTED, [evidence("w1"), evidence("w2", clock_step_s=-30.0)])
+    (reason,) = case.verdict.reasons
+    assert (reason.code, reason.worker, reason.level) == ("clock-stepped", "w2", "note")
+    assert "-30.000 s" in reason.text
+    assert case.verdict.value == "valid"
+
+
 def test_late_workers_and_vague_clocks_make_it_unknown() -> None:
     """Skew, overlap and clock uncertainty each have a reason of their own."""
     late = evidence("w2", started=1001.5, clock_uncertainty_s=0.4)

@@ -91,6 +91,21 @@ def check_latency_target(subject: WorkerSubject) -> Iterator[Reason]:
             )
 
 
+def check_clock_step(subject: WorkerSubject) -> Iterator[Reason]:
+    """Nobody set the worker's clock while the case was armed or ran."""
+    step = subject.evidence.clock_step_s
+    if step:
+        yield Reason(
+            code="clock-stepped",
+            text=f"its clock was set by {step:+.3f} s while the case was armed or ran; instants "
+            "are corrected for that",
+            worker=subject.worker,
+            level="note",
+            threshold="a clock that nobody sets (0.05 s)",
+            next_step="let the clock be slewed, not stepped (chrony: makestep only at boot)",
+        )
+
+
 def check_any_io(subject: WorkerSubject) -> Iterator[Reason]:
     """Something was measured at all."""
     sides = [d for job in subject.output.jobs for d in job.directions().values()]
@@ -178,6 +193,7 @@ WORKER_CHECKS: tuple[WorkerCheck, ...] = (
     check_sampled_mean,
     check_latency_target,
     check_any_io,
+    check_clock_step,
     check_consistency,
     check_notes,
 )

@@ -510,7 +510,7 @@ start_case() { # becomes fio, or waits for it
     now
     seconds "$NOW"
     printf '%s %s\n' "$N" "$SECS" >&3
-    printf 'started=%s\n' "$SECS" >&4
+    printf 'started=%s\nstep_us=%s\n' "$SECS" "$step" >&4
     set -- --output=fio.json --output-format=json+ --eta=always --eta-newline=1 ../job.fio
     [ -n "$raised" ] || exec "$FIO" "$@" 3>&- 4>&- 5>&-
     "$FIO" "$@" 3>&- 4>&- 5>&- &
@@ -578,6 +578,8 @@ write_done() {
         kv t0 "$SECS"
         slurp "$DIR/started" started
         kv started "$VALUE"
+        slurp "$DIR/started" step_us
+        kv start_step_us "$VALUE"
         seconds "$NOW"
         kv ended "$SECS"
         kv clock_step_us "$step"

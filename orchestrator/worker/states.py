@@ -31,6 +31,8 @@ class Ending:
     t0: float | None
     started: float | None
     ended: float | None
+    #: by how much that clock was set between the arming and the start, and up to the end
+    start_step_s: float
     clock_step_s: float
     output_size: int | None
     output_sha256: str | None
@@ -153,6 +155,7 @@ def _ending(section: Section) -> Ending:
         t0=done.number("t0"),
         started=done.number("started"),
         ended=done.number("ended"),
+        start_step_s=(done.whole("start_step_us") or 0) / 1e6,
         clock_step_s=(done.whole("clock_step_us") or 0) / 1e6,
         output_size=done.whole("output_size"),
         output_sha256=fields.get("output_sha256") or None,
