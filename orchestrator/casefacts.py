@@ -50,16 +50,19 @@ class HostCounters:
 
 
 @dataclass(frozen=True)
-class Cap:
-    """A rate limit: what the whole case may do, and the job that has the least room to catch up.
+class JobCap:
+    """The rate limit of one of a worker's jobs, by its name in fio's output.
 
-    `job_iops` and `job_depth` are those of the job with the highest rate for each outstanding I/O.
+    `iops` and `bytes_per_s` by direction are those of all its clones (numjobs) together; a
+    direction that isn't limited is left out. `clone_iops` is what one clone has to issue each
+    second (None: not known), `depth` how many I/Os it may have outstanding.
     """
 
-    iops: float | None = None
-    bytes_per_s: float | None = None
-    job_iops: float | None = None
-    job_depth: int | None = None
+    job: str
+    iops: Mapping[str, float] = field(default_factory=dict)
+    bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+    clone_iops: float | None = None
+    depth: int = 1
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,17 @@ class CaseFacts:
     """Everything known about a case beyond its results.
 
     `outstanding_ios` by worker: the most I/Os that its jobs keep in flight (depth x jobs x targets;
-    1 a job for synchronous engines). `paced`: something other than the queue slows fio down (a rate
-    cap, think time, a latency target). `working_set_bytes` and `filled_bytes` over all workers.
+    1 a job for synchronous engines). `paced`: workers whose fio is slowed down by something other
+    than the queue (a rate cap, think time, a latency target). `caps` by worker. `in_turn`: workers
+    whose jobs don't all run at the same time (stonewall). `buffered`: workers whose I/O goes
+    through their page cache. `working_set_bytes` and `filled_bytes` over all workers.
     """
 
     outstanding_ios: Mapping[str, int] = field(default_factory=dict)
-    paced: bool = False
-    cap: Cap | None = None
+    paced: frozenset[str] = frozenset()
+    caps: Mapping[str, tuple[JobCap, ...]] = field(default_factory=dict)
+    in_turn: frozenset[str] = frozenset()
+    buffered: frozenset[str] = frozenset()
     working_set_bytes: int | None = None
     filled_bytes: int | None = None
     caches: tuple[Cache, ...] = ()

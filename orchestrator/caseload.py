@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator import demand
-from orchestrator.casefacts import Cache, Cap, CaseFacts, HostCounters, Limit
+from orchestrator.casefacts import Cache, CaseFacts, HostCounters, Limit
 from orchestrator.plan import Assigned, Plan, assignments, filled
 from orchestrator.profiles import Profile
+from orchestrator.ratecaps import job_caps
+from orchestrator.sections import fio_flag
+from orchestrator.shapes import OptionValue
 from orchestrator.suites import Case
 
 #: Options of a job that slow it down on purpose.
-_PACING = ("thinktime", "rate", "rate_iops", "rate_min", "latency_target")
+_PACING = ("thinktime", "rate", "rate_iops", "rate_min", "latency_target", "iodepth_low", "flow")
 
 
 def case_facts(
@@ -27,8 +30,10 @@ def case_facts(
     parts = assignments(plan, case)
     return CaseFacts(
         outstanding_ios={part.worker.name: outstanding_ios(part) for part in parts},
-        paced=any(_is_paced(part.profile) for part in parts),
-        cap=_cap(parts),
+        paced=frozenset(part.worker.name for part in parts if _is_paced(part.profile)),
+        caps={part.worker.name: job_caps(part.profile, _labels(part)) for part in parts},
+        in_turn=frozenset(part.worker.name for part in parts if _in_turn(part)),
+        buffered=frozenset(part.worker.name for part in parts if _is_buffered(part.profile)),
         working_set_bytes=_whole(_working_set(part) for part in parts),
         filled_bytes=_whole(_filled(plan, part) for part in parts) if prepared else None,
         caches=tuple(Cache(c.name, c.size, c.reads, c.writes) for c in plan.caches),
@@ -36,6 +41,10 @@ def case_facts(
         host_counters=host_counters,
         steady_asked=steady_asked,
     )
+
+
+def _labels(part: Assigned) -> list[str]:
+    return [str(target.label) for target in part.worker.targets]
 
 
 def _limits(plan: Plan, workers: Sequence[str]) -> Iterator[Limit]:
@@ -64,39 +73,30 @@ def _is_paced(profile: Profile) -> bool:
     )
 
 
-def _cap(parts: Sequence[Assigned]) -> Cap | None:
-    """Caps of the whole case; None unless each worker has one. A case capped in part has none:
-    what its other jobs do is not limited."""
-    sums = [_worker_cap(part) for part in parts]
-    iops, size = _whole(cap[0] for cap in sums), _whole(cap[1] for cap in sums)
-    tight = max((job for part in parts for job in _job_rates(part)), default=None)
-    if iops is None and size is None and tight is None:
-        return None
-    return Cap(
-        iops=iops,
-        bytes_per_s=size,
-        job_iops=tight[1] if tight else None,
-        job_depth=tight[2] if tight else None,
+def _in_turn(part: Assigned) -> bool:
+    """Whether some of its jobs wait for others: their rates were never there together."""
+    job = part.profile.job_text
+    if job is not None:
+        return _waiting([options for _, options in job.jobs()])
+    return _waiting([shape.options for shape in part.profile.shapes for _ in part.worker.targets])
+
+
+def _waiting(jobs: Sequence[Mapping[str, str]] | Sequence[Mapping[str, OptionValue]]) -> bool:
+    delays = {str(options.get("startdelay", "0")) for options in jobs}
+    behind = any(key in options for options in jobs[1:] for key in ("stonewall", "wait_for"))
+    return behind or len(delays) > 1
+
+
+def _is_buffered(profile: Profile) -> bool:
+    """Whether any of its jobs goes through the worker's page cache (fio's own default)."""
+    job = profile.job_text
+    if job is None:
+        return not profile.direct
+    return any(
+        not fio_flag(options, "direct") and options.get("buffered") != "0"
+        for _, options in job.jobs()
+        if options.get("ioengine") not in ("cpuio", "null")
     )
-
-
-def _worker_cap(part: Assigned) -> tuple[int | None, int | None]:
-    totals = demand.totals(part.profile, len(part.worker.targets))
-    return (
-        _whole((totals.read_iops_cap, totals.write_iops_cap)),
-        _whole((totals.read_bytes_per_s_cap, totals.write_bytes_per_s_cap)),
-    )
-
-
-def _job_rates(part: Assigned) -> Iterator[tuple[float, float, int]]:
-    """(rate for each outstanding I/O, rate, depth) of every job with a cap on its I/Os."""
-    if part.profile.fio is not None:
-        return
-    for item in demand.assign_targets(part.profile, len(part.worker.targets)):
-        rate = sum(one or 0 for one in item.iops)
-        depth = 1 if part.profile.engine in demand.SYNCHRONOUS else item.shape.iodepth
-        if rate:
-            yield rate / depth, float(rate), depth
 
 
 def _working_set(part: Assigned) -> int | None:

@@ -70,14 +70,14 @@ def _sum(one: int | None, other: int | None) -> int | None:
 def does_read(profile: Profile) -> bool:
     """Whether any of its jobs reads."""
     return any(shape.read_percent > 0 for shape in profile.shapes) or any(
-        _own_direction(options)[0] for options in _own_jobs(profile)
+        own_direction(options)[0] for options in _own_jobs(profile)
     )
 
 
 def does_write(profile: Profile) -> bool:
     """Whether any of its jobs writes (or trims): then its targets lose what they hold."""
     return any(shape.read_percent < 100 for shape in profile.shapes) or any(
-        _own_direction(options)[1] for options in _own_jobs(profile)
+        own_direction(options)[1] for options in _own_jobs(profile)
     )
 
 
@@ -86,7 +86,7 @@ def _own_jobs(profile: Profile) -> list[Mapping[str, str]]:
     return [] if job is None else [options for _, options in job.jobs()]
 
 
-def _own_direction(options: Mapping[str, str]) -> tuple[bool, bool]:
+def own_direction(options: Mapping[str, str]) -> tuple[bool, bool]:
     """(reads, writes) of fio's rw; cpuio does neither, what isn't known writes."""
     if options.get("ioengine") == "cpuio":
         return False, False
@@ -381,7 +381,7 @@ def _of_options(options: Mapping[str, str]) -> Totals:
         return Totals()
     jobs = fio_int(options.get("numjobs", "1")) or 1
     depth = fio_int(options.get("iodepth", "1")) or 1
-    happens = _own_direction(options)
+    happens = own_direction(options)
     caps: list[int | None] = []
     for key in ("rate_iops", "rate"):
         given = fio_directions(options[key]) if key in options else (None, None)

@@ -47,7 +47,7 @@ def test_outstanding_ios_are_depth_times_jobs_times_targets() -> None:
     """Depth 8, 4 jobs, 2 targets: 64 on each worker."""
     found = facts({"iodepth": 8, "numjobs": 4})
     assert found.outstanding_ios == {"w1": 64, "w2": 64}
-    assert found.cap is None
+    assert found.caps == {"w1": (), "w2": ()}
     assert not found.paced
 
 
@@ -56,26 +56,74 @@ def test_synchronous_engine_keeps_one_io_a_job() -> None:
     assert facts({"iodepth": 8, "numjobs": 4, "engine": "psync"}).outstanding_ios["w1"] == 8
 
 
-def test_cap_is_that_of_the_whole_case_and_of_the_tightest_job() -> None:
-    """2,000 I/Os a second on each of two workers: 4,000; a job has 500 and depth 2."""
+def test_caps_are_those_of_each_job() -> None:
+    """2,000 I/Os a second of a worker: 1,000 on each of two targets; a clone has 500, depth 2."""
     found = facts({"rate": {"iops": 2000}, "iodepth": 2, "numjobs": 2})
-    assert found.paced
-    assert found.cap is not None
-    assert (found.cap.iops, found.cap.job_iops, found.cap.job_depth) == (4000, 500, 2)
+    assert found.paced == {"w1", "w2"}
+    assert [cap.job for cap in found.caps["w1"]] == ["disk0", "disk1"]
+    cap = found.caps["w2"][0]
+    assert (cap.iops, cap.clone_iops, cap.depth) == ({"read": 1000}, 500, 2)
 
 
-def test_mixed_cap_adds_both_directions() -> None:
-    """70 % reads of a total of 1,000: reads and writes together are 1,000 a worker."""
-    found = facts({"rate": {"iops": 1000}, "read_percent": 70})
-    assert found.cap is not None
-    assert found.cap.iops == pytest.approx(2000, abs=4)
+def test_mixed_cap_has_both_directions() -> None:
+    """70 % reads of a total of 1,000 on two targets."""
+    caps = facts({"rate": {"iops": 1000}, "read_percent": 70}).caps["w1"]
+    assert [cap.iops for cap in caps] == [{"read": 350, "write": 150}] * 2
+    assert [cap.clone_iops for cap in caps] == [500, 500]
+
+
+def test_cap_in_bytes_is_told_in_ios_too() -> None:
+    """10 MiB/s of 64 KiB blocks on two targets are 80 I/Os a second on each."""
+    caps = facts({"rate": {"bytes_per_s": "10MiB/s"}, "block_size": "64k"}).caps["w1"]
+    assert caps[0].bytes_per_s == {"read": 5 << 20}
+    assert caps[0].clone_iops == 80
+
+
+def test_only_limited_jobs_have_caps() -> None:
+    """Of two job shapes the one with a rate, by its name in fio's output."""
+    profile = {"jobs": [{"name": "log", "rate": {"iops": 40}}, {"name": "data", "iodepth": 32}]}
+    assert [cap.job for cap in facts(profile).caps["w1"]] == ["disk0-log", "disk1-log"]
+
+
+def test_caps_of_the_users_own_file() -> None:
+    """rate_iops limits each job and direction; rate in bytes is told by the block size."""
+    text = (
+        "[global]\nruntime=10\ntime_based\nioengine=libaio\niodepth=4\n"
+        "[a]\nrw=randrw\nrate_iops=100,50\nnumjobs=2\n[b]\nrw=write\nbs=64k\nrate=1m\n"
+        "[c]\nrw=read\n"
+    )
+    caps = {cap.job: cap for cap in facts({"fio": text, "block_size": None}).caps["w1"]}
+    assert set(caps) == {"a-disk0", "a-disk1", "b-disk0", "b-disk1"}
+    assert caps["a-disk0"].iops == {"read": 200, "write": 100}
+    assert caps["a-disk0"].clone_iops == 150
+    assert (caps["b-disk1"].bytes_per_s, caps["b-disk1"].clone_iops) == ({"write": 1 << 20}, 16)
+    assert caps["b-disk1"].depth == 4
 
 
 def test_think_time_paces_without_a_cap() -> None:
     """A job that waits on purpose keeps no full queue."""
     found = facts({"options": {"thinktime": 100}})
-    assert found.paced
-    assert found.cap is None
+    assert found.paced == {"w1", "w2"}
+    assert found.caps["w1"] == ()
+
+
+def test_jobs_behind_a_stonewall_run_in_turn() -> None:
+    """The first job's stonewall holds nothing back; copies for more targets run together."""
+    head = "[global]\nruntime=10\ntime_based\ndirect=1\nrw=read\n[a]\n"
+    assert facts({"fio": head + "stonewall\n", "block_size": None}).in_turn == frozenset()
+    assert facts({"fio": head + "[b]\nstonewall\n", "block_size": None}).in_turn == {"w1", "w2"}
+    assert facts({"fio": head + "[b]\nstartdelay=5\n", "block_size": None}).in_turn
+    assert facts({}).in_turn == frozenset()
+
+
+def test_buffered_is_fios_default() -> None:
+    """A profile is direct unless it says otherwise; the user's own file only where it says so."""
+    assert facts({}).buffered == frozenset()
+    assert facts({"direct": False}).buffered == {"w1", "w2"}
+    text = "[a]\nrw=randread\nruntime=10\ntime_based\n"
+    assert facts({"fio": text, "block_size": None}).buffered == {"w1", "w2"}
+    assert not facts({"fio": text + "direct=1\n", "block_size": None}).buffered
+    assert not facts({"fio": text + "buffered=0\n", "block_size": None}).buffered
 
 
 def test_working_set_and_fill_are_of_all_workers() -> None:

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from orchestrator.analysis import analyse_case
 from orchestrator.casefacts import (
     Cache,
-    Cap,
     CaseFacts,
     FactLimits,
     HostCounters,
+    JobCap,
     Limit,
     depth_for_rate,
 )
@@ -110,7 +110,25 @@ def test_queue_that_was_not_kept_is_unknown_unless_paced() -> None:
     result = case({"w3": MILD["w3"]})
     facts = CaseFacts(outstanding_ios=MILD_DEPTHS)
     assert found(result, facts)["queue-not-kept"].level == "unknown"
-    assert not moved(result, CaseFacts(outstanding_ios=MILD_DEPTHS, paced=True))
+    assert not moved(result, CaseFacts(outstanding_ios=MILD_DEPTHS, paced=frozenset({"w3"})))
+
+
+def test_flushes_are_in_flight_too() -> None:
+    """Case 19: at depth 1 with fdatasync most of the time is the flushes': the queue is kept, and
+    writes into the page cache are waited for."""
+    recorded = DATA / "cases" / "19-sync-latency" / "fdatasync.json"
+    result = case({"w1": recorded})
+    assert not moved(result, CaseFacts(outstanding_ios={"w1": 1}))
+
+
+def test_latencies_that_began_inside_the_ramp_are_allowed_for() -> None:
+    """I/Os in flight at the ramp's end bring a latency that lies before the measured time."""
+    result = case({"w1": MILD["w1"]})
+    worker = replace(result.workers["w1"], runtime_s=0.0005)
+    ramped = replace(result, workers={"w1": worker}, timing=Timing(ramp_s=1.0))
+    flying = CaseFacts(outstanding_ios={"w1": 2}, thresholds=FactLimits(most_in_flight=0.9))
+    assert "littles-law" in found(replace(ramped, timing=Timing(ramp_s=0.0)), flying)
+    assert "littles-law" not in found(ramped, flying)
 
 
 # Latency
@@ -154,7 +172,7 @@ def test_mean_above_the_runtime_is_invalid() -> None:
 
 def test_percentiles_that_the_count_cannot_carry_are_listed() -> None:
     """1,200 reads carry p99.9 but no p99.99; 144 thousand carry them all."""
-    few = found(case({"w3": MILD["w3"]}), CaseFacts(paced=True))["percentile-not-carried"]
+    few = found(case({"w3": MILD["w3"]}), CaseFacts())["percentile-not-carried"]
     assert few.level == "note"
     assert "p99.99, p99.999" in few.text
     many = case({"w1": UNWRITTEN / "disk-prefilled.json"})
@@ -221,6 +239,15 @@ def test_faster_than_the_link_is_invalid() -> None:
     assert not reasons(125e6, side="write")
 
 
+def test_buffered_io_may_be_memory() -> None:
+    """Reads through the page cache are in doubt; writes that are flushed reach the storage."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    buffered = CaseFacts(buffered=frozenset({"w1"}))
+    assert found(result, buffered)["buffered-io"].level == "unknown"
+    flushed = case({"w1": DATA / "cases" / "19-sync-latency" / "fdatasync.json"})
+    assert "buffered-io" not in found(flushed, buffered)
+
+
 # Evenness
 
 
@@ -232,6 +259,26 @@ def test_straggler_is_named() -> None:
     reason = found(case({**dict.fromkeys("abcd", fast), "slow": MILD["w3"]}), CaseFacts())
     assert reason["straggler"].worker == "slow"
     assert reason["straggler"].level == "unknown"
+
+
+def test_of_two_workers_the_far_slower_one_is_a_straggler() -> None:
+    """Two are no group with a middle; one with a tenth of the other is named all the same."""
+    reason = found(case({"fast": SKEWED["w1"], "slow": MILD["w3"]}), CaseFacts())["straggler"]
+    assert reason.worker == "slow"
+    assert "the other worker does" in reason.text
+
+
+def test_a_worker_with_fewer_targets_is_no_straggler() -> None:
+    """A twentieth of the I/Os in flight explains a twentieth of the rate; with a cap it doesn't."""
+    files = {**dict.fromkeys("abc", SKEWED["w1"]), "small": MILD["w3"]}
+    depths = {"a": 80, "b": 80, "c": 80, "small": 4}
+    assert not [
+        r
+        for r in check_plausible(case(files), CaseFacts(outstanding_ios=depths))
+        if r.code == "straggler"
+    ]
+    paced = CaseFacts(outstanding_ios=depths, paced=frozenset(files))
+    assert found(case(files), paced)["straggler"].worker == "small"
 
 
 def test_slow_host_is_named_instead_of_its_workers() -> None:
@@ -250,32 +297,83 @@ def test_slow_host_is_named_instead_of_its_workers() -> None:
 # Rate caps
 
 
+def standstill(*caps: JobCap) -> CaseFacts:
+    """Facts of the recorded standstill: 200 reads and 200 writes a second on disk0, 200 reads on
+    disk1, at depth 4."""
+    return CaseFacts(paced=frozenset({"w1"}), caps={"w1": caps})
+
+
+MIXED = JobCap("disk0", iops={"read": 200, "write": 200}, clone_iops=400, depth=4)
+
+
 def test_rate_that_was_not_kept_hides_waiting() -> None:
     """A real run with a cap of 600 kept it; asked for 1,000 the same figures fall short."""
     result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
-    assert "rate-not-kept" not in found(result, CaseFacts(paced=True, cap=Cap(iops=600)))
-    short = found(result, CaseFacts(paced=True, cap=Cap(iops=1000)))["rate-not-kept"]
+    reads = JobCap("disk1", iops={"read": 200}, clone_iops=200, depth=4)
+    assert "rate-not-kept" not in found(result, standstill(MIXED, reads))
+    more = JobCap("disk1", iops={"read": 600}, clone_iops=600, depth=4)
+    short = found(result, standstill(MIXED, more))["rate-not-kept"]
     assert short.level == "unknown"
     assert short.evidence == "60.0%"
+
+
+def test_a_rate_is_held_against_the_limited_jobs_of_the_workers_that_are_there() -> None:
+    """What other jobs, other groups and lost workers do says nothing of a cap."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    alone = JobCap("disk1", iops={"read": 300}, clone_iops=300, depth=4)
+    assert found(result, standstill(alone))["rate-not-kept"].evidence == "66.7%"
+    kept = replace_caps(standstill(MIXED), lost=(MIXED,))
+    assert "rate-not-kept" not in found(result, kept)
+
+
+def replace_caps(facts: CaseFacts, **more: tuple[JobCap, ...]) -> CaseFacts:
+    """The facts with caps of more workers."""
+    return CaseFacts(paced=facts.paced, caps={**facts.caps, **more})
+
+
+def test_a_cap_in_bytes_is_a_cap() -> None:
+    """Reached: 200 reads of 4 KiB; short: of 8 KiB."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    reached = JobCap("disk1", bytes_per_s={"read": 200 * 4096}, clone_iops=200, depth=400)
+    assert not moved(result, standstill(reached))
+    short = JobCap("disk1", bytes_per_s={"read": 200 * 8192}, clone_iops=200, depth=400)
+    assert "B/s" in found(result, standstill(short))["rate-not-kept"].text
 
 
 def test_coordinated_omission_under_a_cap() -> None:
     """A real run with 400 IOPS a job at depth 4 met I/Os of 300 ms: 120 were due, 4 could be out.
     With the depth that the rule asks for, all could have been."""
     result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
-    tight = CaseFacts(paced=True, cap=Cap(job_iops=400, job_depth=4))
-    reason = found(result, tight)["coordinated-omission"]
+    reason = found(result, standstill(MIXED))["coordinated-omission"]
     assert reason.level == "note"
+    assert "'disk0' had 120 I/Os to issue and room for 4" in reason.text
     assert "iodepth to at least 400" in (reason.next_step or "")
-    roomy = CaseFacts(paced=True, cap=Cap(job_iops=400, job_depth=depth_for_rate(400)))
-    assert "coordinated-omission" not in found(result, roomy)
+    roomy = JobCap("disk0", iops=MIXED.iops, clone_iops=400, depth=depth_for_rate(400))
+    assert "coordinated-omission" not in found(result, standstill(roomy))
+
+
+def test_omission_looks_at_the_capped_jobs_own_latencies() -> None:
+    """disk1's slowest I/O took 222 ms: 44 were due at 200 a second, whatever disk0 met."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    reads = JobCap("disk1", iops={"read": 200}, clone_iops=200, depth=50)
+    assert "coordinated-omission" not in found(result, standstill(reads))
 
 
 def test_omission_that_reaches_p99_makes_the_percentiles_unknown() -> None:
     """When even p99 is longer than the queue rides out, the percentiles aren't to be believed."""
     result = case({"w4": SKEWED["w4"]}, runtime_s=1.0)
-    facts = CaseFacts(paced=True, cap=Cap(job_iops=60_000, job_depth=4))
-    assert found(result, facts)["coordinated-omission"].level == "unknown"
+    cap = JobCap("disk0", iops={"read": 46_000}, clone_iops=60_000, depth=4)
+    reason = found(result, CaseFacts(caps={"w4": (cap,)}))["coordinated-omission"]
+    assert reason.level == "unknown"
+    assert "p99 and above" in reason.text
+
+
+def test_jobs_that_ran_one_after_the_other_have_no_total() -> None:
+    """Rates of stonewalled jobs are added although they were never there together."""
+    result = case({"w1": UNWRITTEN / "disk-prefilled.json"})
+    facts = CaseFacts(outstanding_ios={"w1": 100}, in_turn=frozenset({"w1"}))
+    assert found(result, facts)["jobs-in-turn"].level == "unknown"
+    assert "queue-not-kept" not in found(result, facts)
 
 
 def test_depth_for_rate_rides_out_the_pause() -> None:
@@ -299,8 +397,8 @@ def with_course(tmp_path: Path, folder: Path) -> CaseResult:
 def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
     """The recorded standstill is told with its second, and unsteadiness counts when asked for."""
     result = with_course(tmp_path, STANDSTILL)
-    reasons = found(result, CaseFacts(paced=True))
-    told = [r for r in check_plausible(result, CaseFacts(paced=True)) if r.code == "series-dip"]
+    reasons = found(result, CaseFacts())
+    told = [r for r in check_plausible(result, CaseFacts()) if r.code == "series-dip"]
     assert "24 s" in told[0].text
     assert "2026-11-30 22:10:33 UTC" in (told[0].evidence or "")
     assert reasons["fio-stood-still"].worker == "w1"
@@ -309,7 +407,7 @@ def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
     steady = result.course.steady
     assert steady is not None
     assert ("not-steady" in reasons) == (steady.steady is False)
-    asked = found(result, CaseFacts(paced=True, steady_asked=True))
+    asked = found(result, CaseFacts(steady_asked=True))
     assert asked["not-steady"].level == "unknown"
     assert "rounds: " in (asked["not-steady"].evidence or "")
 
@@ -321,7 +419,7 @@ def test_even_course_says_nothing(tmp_path: Path) -> None:
     rows = "".join(f"{1_796_076_000_000 + 1000 * n}, 600, 0, 0, 0\n" for n in range(1, 46))
     (folder / "series_iops.1.log").write_text(rows)
     result = with_course(tmp_path, folder)
-    reasons = check_plausible(result, CaseFacts(paced=True, steady_asked=True))
+    reasons = check_plausible(result, CaseFacts(steady_asked=True))
     prefixes = ("series", "not-steady", "fio-stood")
     assert not [reason for reason in reasons if reason.code.startswith(prefixes)]
 
@@ -381,9 +479,11 @@ def test_every_reason_has_its_parts() -> None:
         caches=(Cache("a cache", GIB),),
         limits=(Limit("a link", bytes_per_s=1e6),),
         host_counters=HostCounters("vscsi", iops=10),
-        cap=Cap(iops=1e9, job_iops=1e6, job_depth=1),
+        caps={"w1": (JobCap("sp", iops={"read": 1e9}, clone_iops=1e6, depth=1),)},
+        in_turn=frozenset({"w1"}),
+        buffered=frozenset({"w1"}),
     )
     reasons = check_plausible(case({"w1": UNWRITTEN / "disk-never-written.json"}), facts)
     moving = [reason for reason in reasons if reason.level != "note"]
-    assert len(moving) >= 7
+    assert len(moving) >= 9
     assert all(r.threshold and r.evidence and r.next_step for r in moving)

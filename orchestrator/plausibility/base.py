@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from orchestrator.casefacts import CaseFacts
-from orchestrator.results import CaseResult, DirectionResult, Reason, TotalResult, WorkerResult
+from orchestrator.results import (
+    CaseResult,
+    DirectionResult,
+    JobResult,
+    Reason,
+    TotalResult,
+    WorkerResult,
+)
 
 
 @dataclass(frozen=True)
@@ -20,11 +27,18 @@ class Plausible:
         """The workers that the totals hold."""
         return {n: w for n, w in self.case.workers.items() if w.counted and w.total is not None}
 
+    def groups(self) -> dict[str | None, list[str]]:
+        """Their names, by group."""
+        found: dict[str | None, list[str]] = {}
+        for name, worker in self.counted().items():
+            found.setdefault(worker.group, []).append(name)
+        return found
+
 
 PlausibilityCheck = Callable[[Plausible], Iterable[Reason]]
 
 
-def sides(total: TotalResult | None) -> Iterator[tuple[str, DirectionResult]]:
+def sides(total: TotalResult | JobResult | None) -> Iterator[tuple[str, DirectionResult]]:
     """The directions in which something was done."""
     for name in ("read", "write", "trim"):
         direction = getattr(total, name, None)
@@ -32,7 +46,7 @@ def sides(total: TotalResult | None) -> Iterator[tuple[str, DirectionResult]]:
             yield name, direction
 
 
-def rate_of(total: TotalResult | None, figure: str, side: str = "all") -> float | None:
+def rate_of(total: TotalResult | JobResult | None, figure: str, side: str = "all") -> float | None:
     """IOPS or bytes/s of a side; None when unknown for a part of it."""
     found = [getattr(d, figure) for name, d in sides(total) if side in ("all", name)]
     return None if None in found or not found else float(sum(found))

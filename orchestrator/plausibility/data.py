@@ -31,6 +31,25 @@ def check_working_set(subject: Plausible) -> Iterator[Reason]:
         )
 
 
+def check_buffered(subject: Plausible) -> Iterator[Reason]:
+    """I/O went past the workers' own page cache. Writes that are flushed reach the storage."""
+    total = subject.case.total
+    done = {name for name, _ in sides(total)}
+    flushed = total is not None and total.sync is not None and bool(total.sync.count)
+    names = [name for name in subject.counted() if name in subject.facts.buffered]
+    if names and not (flushed and "read" not in done):
+        yield Reason(
+            code="buffered-io",
+            text="I/O went through the workers' page cache: their memory may have answered reads "
+            "and taken writes",
+            worker=names[0] if len(names) == 1 else None,
+            threshold="direct=1 on every job",
+            evidence=f"direct=0 on {len(names)} of {len(subject.counted())} workers",
+            next_step="set direct (fio's own default is buffered); if the page cache is what "
+            "you want to measure, say so in the report",
+        )
+
+
 def check_filled(subject: Plausible) -> Iterator[Reason]:
     """The fill covered as much as the test reads (case 29)."""
     filled, size = subject.facts.filled_bytes, subject.facts.working_set_bytes

@@ -1,4 +1,4 @@
-"""Checks of the load and its latencies: Little's law, possible latencies, rate caps."""
+"""Checks of the load and its latencies: Little's law, possible latencies, what a count carries."""
 
 from __future__ import annotations
 
@@ -6,53 +6,77 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from orchestrator.casefacts import depth_for_rate
-from orchestrator.plausibility.base import Plausible, rate_of, sides
-from orchestrator.results import DirectionResult, Reason, TotalResult
+from orchestrator.plausibility.base import Plausible, sides
+from orchestrator.results import DirectionResult, Reason, WorkerResult
 
 
 def check_littles_law(subject: Plausible) -> Iterator[Reason]:
     """IOPS x mean latency is the number of I/Os in flight (Little 1961), at most those allowed."""
-    limits = subject.facts.thresholds
     for name, worker in subject.counted().items():
         allowed = subject.facts.outstanding_ios.get(name)
-        flying = _in_flight(worker.total)
+        flying = _in_flight(worker)
         if not allowed or flying is None:
             continue
         share = flying / allowed
         evidence = f"IOPS x mean latency = {flying:.3g} in flight, {allowed} allowed ({share:.0%})"
-        if share > limits.most_in_flight:
+        most = subject.facts.thresholds.most_in_flight + _before_the_ramp_ended(subject, worker)
+        if share > most:
             yield Reason(
                 code="littles-law",
                 text=f"{flying:.3g} I/Os in flight on average where the jobs allow {allowed}",
                 worker=name,
                 level="invalid",
-                threshold=f"at most {limits.most_in_flight:.0%} of the allowed",
+                threshold=f"at most {most:.0%} of the allowed",
                 evidence=evidence,
                 next_step="IOPS or latency is wrong: look at the raw output, clocks "
                 "(clocksource, gtod_reduce), and whether all jobs ran at the same time",
             )
-        elif share < limits.least_in_flight and not subject.facts.paced:
-            yield Reason(
-                code="queue-not-kept",
-                text=f"only {flying:.3g} of {allowed} I/Os were in flight on average: the load "
-                "that was asked for was not there",
-                worker=name,
-                threshold=f"at least {limits.least_in_flight:.0%} of the allowed, without a cap",
-                evidence=evidence,
-                next_step="fio itself was the limit: give the worker more CPUs or jobs, or check "
-                "that the engine is asynchronous (libaio, io_uring) with direct=1",
-            )
+        elif share < subject.facts.thresholds.least_in_flight and _must_be_full(subject, name):
+            yield _queue_not_kept(subject, name, flying, evidence)
 
 
-def _in_flight(total: TotalResult | None) -> float | None:
+def _must_be_full(subject: Plausible, worker: str) -> bool:
+    return worker not in subject.facts.paced | subject.facts.in_turn
+
+
+def _queue_not_kept(subject: Plausible, worker: str, flying: float, evidence: str) -> Reason:
+    allowed = subject.facts.outstanding_ios[worker]
+    return Reason(
+        code="queue-not-kept",
+        text=f"only {flying:.3g} of {allowed} I/Os were in flight on average: the load "
+        "that was asked for was not there",
+        worker=worker,
+        threshold=f"at least {subject.facts.thresholds.least_in_flight:.0%} of the allowed, "
+        "without a cap",
+        evidence=evidence,
+        next_step="fio itself was the limit: give the worker more CPUs or jobs, or check "
+        "that the engine is asynchronous (libaio, io_uring) with direct=1",
+    )
+
+
+def _in_flight(worker: WorkerResult) -> float | None:
+    """Mean I/Os in flight. A job that flushes (fsync) waits for it with its place taken, so
+    flushes count; their rate is their count over the runtime."""
+    total = worker.total
     parts = []
     for _, direction in sides(total):
         latency = direction.latency_ns
         if direction.iops is None or latency is None or latency.mean is None:
             return None
         parts.append(direction.iops * latency.mean / 1e9)
+    sync = None if total is None else total.sync
+    if parts and sync is not None and sync.mean is not None and worker.runtime_s:
+        parts.append(sync.count / worker.runtime_s * sync.mean / 1e9)
     return sum(parts) if parts else None
+
+
+def _before_the_ramp_ended(subject: Plausible, worker: WorkerResult) -> float:
+    """I/Os in flight when the ramp ends count with all of their latency, of which a part lies
+    before the measured time: with a full queue at most the mean latency's share of it."""
+    means = [d.latency_ns.mean or 0.0 for _, d in sides(worker.total) if d.latency_ns is not None]
+    if not subject.case.timing.ramp_s or not worker.runtime_s:
+        return 0.0
+    return max(means, default=0.0) / 1e9 / worker.runtime_s
 
 
 def check_latency_possible(subject: Plausible) -> Iterator[Reason]:
@@ -60,9 +84,19 @@ def check_latency_possible(subject: Plausible) -> Iterator[Reason]:
     least = subject.facts.thresholds.least_latency_ns
     for name, worker in subject.counted().items():
         for side, direction in sides(worker.total):
-            reason = _latency_reason(subject, side, direction, least)
+            flushing = _flush_ns(worker, direction) if side == "write" else 0.0
+            reason = _latency_reason(subject, side, direction, least - flushing)
             if reason is not None:
                 yield replace(reason, worker=name)
+
+
+def _flush_ns(worker: WorkerResult, writes: DirectionResult) -> float:
+    """What flushes (fsync) take for each write: a write into the page cache and a flush of it are
+    one wait for the disk."""
+    sync = None if worker.total is None else worker.total.sync
+    if sync is None or sync.mean is None or not writes.ios:
+        return 0.0
+    return sync.count * sync.mean / writes.ios
 
 
 def _latency_reason(
@@ -123,54 +157,4 @@ def check_percentiles_carried(subject: Plausible) -> Iterator[Reason]:
                 threshold="at least half an I/O expected beyond a percentile",
                 evidence=f"{latency.count} I/Os",
                 next_step="measure longer to see that part of the tail",
-            )
-
-
-def check_cap(subject: Plausible) -> Iterator[Reason]:
-    """A capped load reached its cap; where it didn't, its latencies leave out the waiting."""
-    cap = subject.facts.cap
-    kept = subject.facts.thresholds.cap_kept
-    for figure, unit in (("iops", "IOPS"), ("bytes_per_s", "B/s")):
-        asked = getattr(cap, figure, None)
-        found = rate_of(subject.case.total, figure)
-        if asked and found is not None and found < kept * asked:
-            yield Reason(
-                code="rate-not-kept",
-                text=f"{found:.0f} of the {asked:.0f} {unit} asked for were reached: I/Os were "
-                "issued late, and the time they waited is in no latency",
-                threshold=f"at least {kept:.0%} of the rate asked for",
-                evidence=f"{found / asked:.1%}",
-                next_step="the storage can't carry this rate: lower it, or read the result as a "
-                "measurement without a rate",
-            )
-
-
-def check_coordinated_omission(subject: Plausible) -> Iterator[Reason]:
-    """Under a rate cap the queue is deep enough for the longest I/O seen.
-
-    While the slowest I/O ran, rate x latency more were due; those above the depth were issued late
-    and their waiting is not in the percentiles.
-    """
-    cap = subject.facts.cap
-    if cap is None or not cap.job_iops or not cap.job_depth:
-        return
-    for side, direction in sides(subject.case.total):
-        latency = direction.latency_ns
-        if latency is None or latency.max is None:
-            continue
-        due = cap.job_iops * latency.max / 1e9
-        if due > cap.job_depth:
-            tail = latency.percentiles.get("99")
-            broad = tail is not None and cap.job_iops * tail / 1e9 > cap.job_depth
-            yield Reason(
-                code="coordinated-omission",
-                text=f"{side}: during the slowest I/O ({latency.max / 1e6:.3g} ms) a job had "
-                f"{due:.0f} I/Os to issue and room for {cap.job_depth}; "
-                + ("p99 and above are" if broad else "the end of the tail is")
-                + " better than it was",
-                level="unknown" if broad else "note",
-                threshold=f"rate x latency at most the job's depth of {cap.job_depth}",
-                evidence=f"{cap.job_iops:.0f} IOPS a job x {latency.max / 1e6:.3g} ms",
-                next_step=f"set iodepth to at least {depth_for_rate(cap.job_iops)} (an "
-                "asynchronous engine) so that a pause of a second is ridden out",
             )

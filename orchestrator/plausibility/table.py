@@ -17,6 +17,7 @@ from orchestrator.plausibility.course import (
     check_course,
 )
 from orchestrator.plausibility.data import (
+    check_buffered,
     check_filled,
     check_host_counters,
     check_limits,
@@ -26,12 +27,11 @@ from orchestrator.plausibility.evenness import (
     check_equal_workers,
 )
 from orchestrator.plausibility.load import (
-    check_cap,
-    check_coordinated_omission,
     check_latency_possible,
     check_littles_law,
     check_percentiles_carried,
 )
+from orchestrator.plausibility.pace import check_cap, check_coordinated_omission, check_in_turn
 from orchestrator.results import CaseResult, Reason
 
 PLAUSIBILITY_CHECKS: tuple[PlausibilityCheck, ...] = (
@@ -39,12 +39,14 @@ PLAUSIBILITY_CHECKS: tuple[PlausibilityCheck, ...] = (
     check_latency_possible,
     check_percentiles_carried,
     check_working_set,
+    check_buffered,
     check_filled,
     check_equal_workers,
     check_host_counters,
     check_limits,
     check_cap,
     check_coordinated_omission,
+    check_in_turn,
     check_course,
 )
 
