@@ -157,7 +157,7 @@ def judge_rules(
         known = _known_cases(rule, cases, comparison)
         for case in known:
             if rule.relative:
-                answer, evidence = _relative(rule, case, comparison)
+                answer, evidence = _relative(rule, case, cases.get(case, ()), comparison)
             else:
                 answer, evidence = _absolute(rule, cases[case], confidence)
             findings.append(Finding(rule.text, case, answer, evidence))
@@ -220,14 +220,20 @@ def _blocked(repeats: Sequence[CaseResult]) -> tuple[Answer, str] | None:
     return None
 
 
-def _relative(rule: Rule, case: str, comparison: Comparison | None) -> tuple[Answer, str]:
+def _relative(
+    rule: Rule, case: str, repeats: Sequence[CaseResult], comparison: Comparison | None
+) -> tuple[Answer, str]:
     if comparison is None:
-        return "unknown", "there is no baseline"
+        return "unknown", "no baseline was named (--baseline RUN)"
+    if blocked := _blocked(repeats):
+        return blocked
     found = next((item for item in comparison.cases if item.case == case), None)
     if found is None or found.presence != "both":
         missing = found is not None and found.presence == "missing"
         words = "not compared" if found is None else found.words
         return ("fail" if missing else "unknown"), words
+    if found.doubts:
+        return "unknown", "; ".join(found.doubts)
     row = next((row for row in found.rows if row.metric == rule.metric.name), None)
     if row is None:
         return "unknown", f"{rule.metric.name} isn't known"

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.contrast import Judgement, Observation, Row, Rules, rows_of
-from orchestrator.errors import EXIT_GOOD, EXIT_NO, EXIT_UNKNOWN
+from orchestrator.errors import EXIT_GOOD, EXIT_NO, EXIT_UNKNOWN, ConfigError
 
 Presence = Literal["both", "missing", "new", "refused"]
 Conditions = Mapping[str, Any]
@@ -39,6 +39,8 @@ class Side(Struct, frozen=True):
     cases: Mapping[str, tuple[Observation, ...]]
     conditions: Conditions = {}
     case_conditions: Mapping[str, Conditions] = {}
+    #: where each of its runs lies, to know a run that is named twice
+    sources: tuple[str, ...] = ()
 
 
 class Difference(Struct, frozen=True):
@@ -50,13 +52,15 @@ class Difference(Struct, frozen=True):
 
 
 class CaseComparison(Struct, frozen=True):
-    """One case. `presence` says on which side it is; `words` why it isn't compared."""
+    """One case. `presence` says on which side it is; `words` why it isn't compared; `doubts` which
+    of the runs it is judged by have no figures, or figures that a check doubts."""
 
     case: str
     presence: Presence
     rows: tuple[Row, ...] = ()
     differences: tuple[Difference, ...] = ()
     words: str = ""
+    doubts: tuple[str, ...] = ()
     baseline_runs: int = 0
     candidate_runs: int = 0
 
@@ -90,7 +94,11 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(baseline: Side, candidate: Side, rules: Rules | None = None) -> Comparison:
-    """Compare two sides, case by case. Cases of one side only are listed, not dropped."""
+    """Compare two sides, case by case. Cases of one side only are listed, not dropped.
+
+    Raises ConfigError when a run is on both sides: it would agree with itself.
+    """
+    _refuse_the_same(baseline, candidate)
     rules = rules or Rules()
     names = list(dict.fromkeys([*baseline.cases, *candidate.cases]))
     cases = tuple(_case(name, baseline, candidate, rules) for name in names)
@@ -103,6 +111,15 @@ def compare(baseline: Side, candidate: Side, rules: Rules | None = None) -> Comp
         differences=(*differences(baseline.conditions, candidate.conditions), *shared),
         cases=cases,
     )
+
+
+def _refuse_the_same(baseline: Side, candidate: Side) -> None:
+    if set(baseline.sources) & set(candidate.sources):
+        raise ConfigError(
+            f"a run of {candidate.name} (candidate) is one of {baseline.name} (baseline), too",
+            means="a run agrees with itself, which says nothing",
+            next_step="name two runs; `hcio list` shows them, and `latest` is the last one",
+        )
 
 
 def differences(baseline: Conditions, candidate: Conditions) -> tuple[Difference, ...]:
@@ -120,7 +137,7 @@ def _shared_differences(
 ) -> tuple[tuple[Difference, ...], tuple[CaseComparison, ...]]:
     """Differences that every compared case has are said once."""
     compared = [case for case in cases if case.presence in ("both", "refused")]
-    if len(compared) < 2:
+    if not compared:
         return (), cases
     shared = tuple(
         found
@@ -169,9 +186,39 @@ def _case(name: str, baseline: Side, candidate: Side, rules: Rules) -> CaseCompa
     if not any(repeat.result.total for repeat in after):
         words = f"no figures in {candidate.name}: {_why_empty(after)}; counts as a failure"
         return replace(comparison, presence="missing", words=words)
-    if words := _refusal(baseline, before, candidate, after, found, rules):
+    if words := _refusal(baseline, before, candidate, after) or _workload(
+        name, baseline, candidate, found, rules
+    ):
         return replace(comparison, presence="refused", words=words)
-    return replace(comparison, rows=rows_of(before, after, rules))
+    doubts = (*_doubts(baseline.name, before), *_doubts(candidate.name, after))
+    rows = rows_of(_usable(before), _usable(after), rules)
+    return replace(comparison, rows=rows, doubts=doubts)
+
+
+def _usable(repeats: Sequence[Observation]) -> list[Observation]:
+    """Those with figures that no check found invalid."""
+    return [r for r in repeats if r.result.total and r.result.verdict.value != "invalid"]
+
+
+def _doubts(side: str, repeats: Sequence[Observation]) -> list[str]:
+    """Which runs of a side are left out, and which have figures that aren't sure."""
+    total = len(repeats)
+    out = total - len(_usable(repeats))
+    unsure = [r for r in _usable(repeats) if r.result.verdict.value == "unknown"]
+    found = []
+    if out:
+        invalid = _codes(repeats, "invalid")
+        why = f": {invalid}" if invalid else ""
+        found.append(f"{side}: {out} of {total} runs left out, without figures or invalid{why}")
+    if unsure:
+        why = _codes(unsure, "unknown") or "no reason given"
+        found.append(f"{side}: the figures of {len(unsure)} of {total} runs are unknown: {why}")
+    return found
+
+
+def _codes(repeats: Sequence[Observation], level: str) -> str:
+    reasons = [reason for r in repeats for reason in r.result.verdict.reasons]
+    return ", ".join(sorted({reason.code for reason in reasons if reason.level == level}))
 
 
 def _why_empty(repeats: Sequence[Observation]) -> str:
@@ -184,23 +231,28 @@ def _refusal(
     before: Sequence[Observation],
     candidate: Side,
     after: Sequence[Observation],
-    found: Sequence[Difference],
-    rules: Rules,
 ) -> str:
-    """Why a case can't be compared; empty when it can."""
+    """Why the figures of a case can't be compared; empty when they can."""
     if not any(repeat.result.total for repeat in before):
         return f"no figures in {baseline.name}: {_why_empty(before)}"
     for side, repeats in ((baseline, before), (candidate, after)):
-        invalid = [r.result for r in repeats if r.result.verdict.value == "invalid"]
-        if invalid:
-            codes = sorted({reason.code for r in invalid for reason in r.verdict.reasons})
-            return (
-                f"the figures of {side.name} are invalid: {', '.join(codes) or 'no reason given'}"
-            )
-    shape = [item.name for item in found if item.name.rsplit("/", 1)[-1].split(".")[0] in SHAPE]
-    if shape and not rules.anyway:
-        return f"the workload differs ({', '.join(shape)}): two different things were measured"
+        if not _usable(repeats):
+            why = _codes(repeats, "invalid") or "no reason given"
+            return f"the figures of {side.name} are invalid: {why}"
     return ""
+
+
+def _workload(
+    case: str, baseline: Side, candidate: Side, found: Sequence[Difference], rules: Rules
+) -> str:
+    """Why a case's workloads can't be compared; empty when they can."""
+    shape = [item.name for item in found if item.name.rsplit("/", 1)[-1].split(".")[0] in SHAPE]
+    if not shape or rules.anyway:
+        return ""
+    silent = [side.name for side in (baseline, candidate) if not side.case_conditions.get(case)]
+    if silent:
+        return f"{silent[0]} doesn't say what its workload was"
+    return f"the workload differs ({', '.join(shape)}): two different things were measured"
 
 
 def exit_code(comparisons: Sequence[Comparison]) -> int:

@@ -221,7 +221,9 @@ class _Judge(Struct, frozen=True):
                 self.before[name], self.after[name], self.confidence, self.rules.between_runs
             )
         if len(pair.before) == len(pair.after) == 1:
-            why = "one run a side and no series"
+            judged = self.before and self.after
+            why = "this figure can't be judged by its seconds" if judged else "no series"
+            why = f"one run a side, and {why}"
             return Change(_ratio(pair), why=why)
         if pair.metric.is_rate and min(len(pair.before), len(pair.after)) < RANKS_FOR_ALL:
             return welch_change(pair.before, pair.after, self.confidence)

@@ -222,6 +222,28 @@ def test_against_a_baseline(
     assert finding.evidence
 
 
+def test_doubtful_figures_do_not_pass_against_a_baseline() -> None:
+    """What a check doubts can't tell, on either side; a case that failed fails."""
+    rule = parse_rule("vs baseline iops >= -5%")
+
+    def answer(before: CaseResult, after: CaseResult) -> Answer:
+        sides = [
+            Side(
+                name, {"c": (*(Observation(_result(value)) for value in STEADY), Observation(one))}
+            )
+            for name, one in (("a", before), ("b", after))
+        ]
+        comparison = compare(*sides, Rules(metrics=(rule.metric,)))
+        cases = {"c": [seen.result for seen in sides[1].cases["c"]]}
+        return judge_rules([rule], cases, comparison)[0].answer
+
+    sure, doubtful = _result(100.0), _result(100.0, verdict="unknown")
+    assert answer(sure, sure) == "pass"
+    assert answer(sure, doubtful) == "unknown"
+    assert answer(doubtful, sure) == "unknown"
+    assert answer(sure, _result(100.0, outcome="failed")) == "fail"
+
+
 def test_no_baseline_at_all_is_unknown() -> None:
     """A relative rule without a comparison can't be told."""
     assert needs_baseline([parse_rule("vs baseline iops >= 0%")])
@@ -250,10 +272,11 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "pass  iops >= 50000" in capsys.readouterr().out
     assert run_cli([*base, "--rule", "iops >= 99999", "--json"]) == 1
     assert run_cli([*base, "--rule", "vs baseline iops >= 0%"]) == 2
-    assert run_cli([*base, "--rule", "vs baseline iops >= 0%", "--baseline", "r"]) == 3
+    assert run_cli([*base, "--rule", "vs baseline iops >= 0%", "--baseline", "r"]) == 2
     RunStore(tmp_path).create("bare", "suite: s\n").write(
         "result.json", write_result(RunResult(cases=(_result(),))).decode()
     )
+    assert run_cli([*base, "--rule", "vs baseline iops >= 0%", "--baseline", "bare"]) == 3
     assert run_cli(["accept", "bare", "--runs", str(tmp_path)]) == 2
 
 
@@ -271,3 +294,14 @@ def test_a_suite_with_wrong_rules_is_refused_before_anything_runs(
     assert "accept.1" in shown
     suite.write_text("cases: [4k-100r-random]\naccept: ['iops >= 1']\n")
     assert run_cli(arguments) == 0
+
+
+def test_a_baseline_that_is_not_there_stops_a_run_before_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`latest` is the run before; where there is none, no folder of a run is left behind."""
+    runs = tmp_path / "runs"
+    arguments = ["run", "smoke", "--local", "--runs", str(runs), "--baseline", "latest"]
+    assert run_cli(arguments) == 2
+    assert "latest: no run like this" in capsys.readouterr().err
+    assert not runs.exists()

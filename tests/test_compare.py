@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator.compare import CaseComparison, Comparison, Side, compare, exit_code
 from orchestrator.contrast import Observation, Row, Rules
+from orchestrator.errors import ConfigError
 from orchestrator.metrics import METRICS, parse_metric
 from orchestrator.report.compare import (
     comparisons_document,
@@ -198,7 +199,7 @@ def test_another_workload_is_refused() -> None:
     found = compare(base, other)
     assert found.cases[0].presence == "refused"
     assert "block_size" in found.cases[0].words
-    assert {item.name for item in found.cases[0].differences} == {"block_size", "ramp"}
+    assert {item.name for item in found.differences} == {"block_size", "ramp"}
     assert found.exit_code == 3
     assert compare(base, other, Rules(anyway=True)).cases[0].rows
 
@@ -310,8 +311,72 @@ def test_repeats_that_ran_under_different_conditions_say_all() -> None:
     """A side whose repeats differ in workers names both numbers."""
     two = replace(_result("c", _direction(1.0, 1e6)), expected_workers=2)
     mixed = Side("a", {"c": (Observation(two), *_side("x", [1.0]).cases["c"])})
-    found = compare(mixed, _side("b", [1.0])).cases[0].differences
+    found = compare(mixed, _side("b", [1.0])).differences
     assert ("workers", "2, 4", 4) in [(d.name, d.baseline, d.candidate) for d in found]
+
+
+def test_what_one_case_ran_under_is_said_before_its_figures() -> None:
+    """Of a lone case too; the report doesn't call things equal that differ below."""
+    base, other = _side("a", [100.0] * 5), _side("b", [90.0] * 5)
+    base = Side("a", base.cases, {}, {"c": {"iodepth": 8}})
+    other = Side("b", other.cases, {}, {"c": {"iodepth": 4}})
+    found = compare(base, other)
+    assert [item.name for item in found.differences] == ["iodepth"]
+    assert "nothing else is known to differ" not in render_comparisons([found])
+    only_d = Observation(_result("d", _direction(1.0, 1e6)))
+    two = [Side(s.name, {**s.cases, "d": (only_d,)}, {}, s.case_conditions) for s in (base, other)]
+    of_a_case = compare(*two)
+    assert not of_a_case.differences
+    for text in (render_comparisons([of_a_case]), render_markdown([of_a_case])):
+        assert "nothing else is known to differ" not in text
+        assert text.index("iodepth") < text.index("read.iops")
+
+
+def test_a_workload_that_one_side_does_not_tell_is_not_called_different() -> None:
+    """Figures from elsewhere come without their job: that is said, and `anyway` compares them."""
+    base, other = _side("import", [100.0] * 5), _side("b", [90.0] * 5)
+    other = Side("b", other.cases, {}, {"c": {"block_size": "4k"}})
+    case = compare(base, other).cases[0]
+    assert case.presence == "refused"
+    assert "import doesn't say what its workload was" in case.words
+    assert compare(base, other, Rules(anyway=True)).cases[0].rows
+
+
+def _with(side: Side, **changes: Any) -> Side:
+    """The side with its first run changed."""
+    first, *rest = side.cases["c"]
+    return Side(side.name, {"c": (Observation(replace(first.result, **changes)), *rest)})
+
+
+def test_doubtful_figures_are_compared_and_said() -> None:
+    """A check that found a run's figures unknown is named beside the comparison."""
+    reason = Reason(code="skew", text="...")
+    doubtful = _with(_side("b", [100.0] * 5), verdict=Verdict(value="unknown", reasons=(reason,)))
+    found = compare(_side("a", [100.0] * 5), doubtful)
+    words = "b: the figures of 1 of 5 runs are unknown: skew"
+    assert found.cases[0].doubts == (words,)
+    assert words in render_comparisons([found])
+    assert words in render_markdown([found])
+    assert words in json.dumps(comparisons_document([found]))
+
+
+def test_an_invalid_repeat_is_left_out_and_counted() -> None:
+    """One invalid or empty run among several doesn't spoil the others."""
+    steady = [100.0, 100.2, 99.8, 100.1, 99.9]
+    reason = Reason(code="zero-latency", text="...", level="invalid")
+    verdict = Verdict(value="invalid", reasons=(reason,))
+    spoiled = _with(_side("b", [5.0, *steady]), verdict=verdict)
+    found = compare(_side("a", steady), spoiled).cases[0]
+    assert _row(compare(_side("a", steady), spoiled), "iops").candidate == pytest.approx(100.0)
+    assert "b: 1 of 6 runs left out" in found.doubts[0]
+    assert "zero-latency" in found.doubts[0]
+
+
+def test_a_run_on_both_sides_is_refused() -> None:
+    """It agrees with itself, which is no evidence."""
+    base, same = (Side(name, {}, sources=("/runs/r",)) for name in "ab")
+    with pytest.raises(ConfigError, match="baseline"):
+        compare(base, same)
 
 
 def test_a_small_but_certain_change_is_neither_worse_nor_the_same() -> None:

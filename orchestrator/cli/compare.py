@@ -17,9 +17,12 @@ from orchestrator.statistics import BETWEEN_RUNS
 
 
 class Share(click.ParamType[float]):
-    """A percent from above 0 to below 100, as a share: `5%`, `5` and `0.5%`."""
+    """A percent from `least` to below 100, as a share: `5%`, `5` and `0.5%`."""
 
     name = "percent"
+
+    def __init__(self, least: float = 0.0) -> None:
+        self.least = least
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -30,8 +33,10 @@ class Share(click.ParamType[float]):
             share = float(str(value).strip().removesuffix("%")) / 100
         except ValueError:
             share = -1.0
-        if not 0 <= share < 1:
-            self.fail(f"{value!r} is not a percent from 0 to 100; write it like 5%", param, ctx)
+        if not self.least <= share < 1:
+            example = "95%" if self.least else "5%"
+            text = f"{value!r} is not a percent from {self.least:.0%} to 100%"
+            self.fail(f"{text}; write it like {example}", param, ctx)
         return share
 
 
@@ -45,7 +50,12 @@ class Share(click.ParamType[float]):
     type=Share(),
     help="A change of your own that counts even where there are too few runs for an interval.",
 )
-@click.option("--confidence", type=Share(), default=CONFIDENCE, help="[95%]")
+@click.option(
+    "--confidence",
+    type=Share(least=0.5),
+    default=CONFIDENCE,
+    help="Of every interval, in percent. [95%]",
+)
 @click.option(
     "--between-runs",
     type=Share(),

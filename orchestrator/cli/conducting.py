@@ -14,7 +14,7 @@ from orchestrator.catalog import parse_document
 from orchestrator.cli.display import open_display
 from orchestrator.cli.lab import RUN_PATIENCE_S, Opener, make_lab
 from orchestrator.cli.presenting import present
-from orchestrator.cli.sides import load_side
+from orchestrator.compare import Side
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_UNKNOWN, StoreError
 from orchestrator.inventory import Inventory
@@ -66,17 +66,16 @@ def conduct(
     poll: float | None,
     forks: int,
     as_json: bool,
-    baseline: str | None = None,
+    baseline: Side | None = None,
 ) -> int:
-    """Walk a run, print its report, return the exit code. `baseline` is the run that the suite's
-    acceptance rules mean; StoreError before anything runs when there is none of that name."""
-    base = load_side(baseline, folder.path.parent) if baseline else None
+    """Walk a run, print its report, return the exit code. `baseline` is what the suite's acceptance
+    rules mean."""
     walked = walk(plan, folder, mode, poll=poll, forks=forks)
     if walked.result is None:
         again = "hcio collect" if mode.detach or not mode.start else "hcio resume"
         click.echo(f"left running; later: {again} {plan.run}", err=True)
         return EXIT_GOOD if mode.detach else EXIT_UNKNOWN
-    code = present(walked.plan, folder, walked.result, baseline=base, as_json=as_json)
+    code = present(walked.plan, folder, walked.result, baseline=baseline, as_json=as_json)
     if plan.deployment is not None and not walked.interrupted:
         from orchestrator.cli.deploying import end_deployment
 

@@ -90,16 +90,19 @@ def run_command(
         text = dryrun_document(plan) if as_json else render_dryrun(plan, every_worker=all_workers)
         click.echo(text, nl=False)
         return EXIT_GOOD
-    plan = deployed(plan)
     # The walk brings SSH and the numbers with it, which a dry run doesn't need.
     from orchestrator.cli.conducting import conduct
+    from orchestrator.cli.sides import load_baseline
     from orchestrator.store import RunStore
     from orchestrator.turn import Mode
 
+    # Before this run has a folder, and before workers are made for it.
+    base = load_baseline(baseline, runs)
+    plan = deployed(plan)
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
     click.echo(f"run {plan.run}: {folder.path}", err=True)
     mode = Mode(detach=detach, keep=keep)
-    return conduct(plan, folder, mode, poll=poll, forks=forks, as_json=as_json, baseline=baseline)
+    return conduct(plan, folder, mode, poll=poll, forks=forks, as_json=as_json, baseline=base)
 
 
 def make_plan(

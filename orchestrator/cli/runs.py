@@ -19,7 +19,7 @@ from orchestrator.cli.conducting import (
 from orchestrator.cli.display import open_display
 from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_option
 from orchestrator.cli.presenting import exit_code, present
-from orchestrator.cli.sides import load_run, load_side
+from orchestrator.cli.sides import load_baseline, load_run
 from orchestrator.engine import AT_ONCE, Fleet
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
 from orchestrator.journal import CASE_ARMING, finished_cases
@@ -68,7 +68,7 @@ def resume_command(
         poll=poll,
         forks=forks,
         as_json=as_json,
-        baseline=baseline,
+        baseline=load_baseline(baseline, runs, folder.path),
     )
 
 
@@ -103,7 +103,7 @@ def collect_command(
         poll=poll,
         forks=forks,
         as_json=as_json,
-        baseline=baseline,
+        baseline=load_baseline(baseline, runs, folder.path),
     )
 
 
@@ -134,7 +134,7 @@ def report_command(run: str, runs: Path, form: str, as_json: bool, baseline: str
     if form == "hcibench" and not as_json:
         click.echo(render_hcibench(result), nl=False)
         return exit_code(result)
-    base = load_side(baseline, runs) if baseline else None
+    base = load_baseline(baseline, runs, folder.path)
     return present(plan, folder, result, baseline=base, as_json=as_json or form == "json")
 
 

@@ -51,23 +51,54 @@ def load_run(reference: str, runs: Path) -> tuple[RunResult, dict[str, Any], Pat
 
 
 def load_side(references: str, runs: Path) -> Side:
-    """One side: a run, or several runs of the same thing (`A1,A2,A3`), whose cases are repeats."""
+    """One side: a run, or several runs of the same thing (`A1,A2,A3`), whose cases are repeats.
+
+    Raises ConfigError when a run is named twice: its figures would count as evidence twice.
+    """
     names = [name.strip() for name in references.split(",") if name.strip()]
     if not names:
         raise ConfigError("a side without a run", next_step="name a run, or several as A1,A2,A3")
     cases: dict[str, tuple[Observation, ...]] = {}
     conditions: list[Mapping[str, Any]] = []
-    details: dict[str, dict[str, Any]] = {}
+    sources: list[str] = []
+    details: dict[str, list[Mapping[str, Any]]] = {}
     for name in names:
         run, plan, folder = load_run(name, runs)
+        source = str(folder or Path(name).resolve())
+        if source in sources:
+            raise ConfigError(
+                f"{references}: {name} is a run that this side has already",
+                means="the same figures twice would look like two measurements that agree",
+                next_step="name every run once",
+            )
+        sources.append(source)
         conditions.append(run_conditions(plan, run.provenance))
         for case_id, fields in case_conditions(plan).items():
-            details.setdefault(split_repeat(case_id)[0], fields)
+            details.setdefault(split_repeat(case_id)[0], []).append(fields)
         for case, repeats in group_repeats(run.cases).items():
             alone = len(run.cases) == 1
             seen = tuple(Observation(r, _series(folder, r.case, alone=alone)) for r in repeats)
             cases[case] = cases.get(case, ()) + seen
-    return Side(", ".join(names), cases, _merged(conditions), details)
+    of_cases = {case: _merged(several) for case, several in details.items()}
+    return Side(", ".join(names), cases, _merged(conditions), of_cases, tuple(sources))
+
+
+def load_baseline(references: str | None, runs: Path, candidate: Path | None = None) -> Side | None:
+    """The side that a run's acceptance rules mean; None where none is named.
+
+    To be loaded before the run begins: `latest` is the run before it then. ConfigError when it is
+    `candidate`, the folder of the run that is to be judged.
+    """
+    if references is None:
+        return None
+    side = load_side(references, runs)
+    if candidate is not None and str(candidate) in side.sources:
+        raise ConfigError(
+            f"--baseline {references} is the run itself",
+            means="a run agrees with itself, which says nothing",
+            next_step="name an earlier run; `hcio list` shows them",
+        )
+    return side
 
 
 def case_series(folder: Path | None, case: str, *, alone: bool = False) -> pl.LazyFrame | None:

@@ -87,13 +87,15 @@ def _text_lines(comparison: Comparison) -> Iterator[str]:
     if comparison.differences:
         yield "what differs besides the figures:"
         yield from _difference_lines(comparison.differences)
-    else:
+    elif not any(case.differences for case in comparison.cases):
         yield "nothing else is known to differ"
     for case in comparison.cases:
         yield ""
         yield from _case_lines(case)
     yield ""
     yield _summary(comparison)
+    if any(case.presence == "refused" and "workload" in case.words for case in comparison.cases):
+        yield "next: run the same workload on both sides; --anyway compares all the same"
     if count_verdicts(comparison)["unknown"]:
         yield "next: repeat what is unknown, and name the repeats of a side together (A1,A2,A3,A4)"
 
@@ -104,6 +106,7 @@ def _case_lines(case: CaseComparison) -> Iterator[str]:
     if case.differences:
         yield "  what differs here:"
         yield from (f"  {line}" for line in _difference_lines(case.differences))
+    yield from (f"  in doubt: {words}" for words in case.doubts)
     if case.rows:
         yield from _table([_HEAD, *(_cells(row) for row in case.rows)])
 
@@ -148,6 +151,11 @@ def _markdown_lines(comparison: Comparison) -> Iterator[str]:
     yield ""
     if comparison.differences:
         yield from _markdown_differences(comparison.differences)
+    for case in comparison.cases:
+        if case.differences:
+            yield f"Differs in {_cell(case.case)}:"
+            yield ""
+            yield from _markdown_differences(case.differences)
     yield "| case | " + " | ".join(_HEAD) + " |"
     yield "| --- | --- " + "| ---: " * 4 + "| --- |"
     for case in comparison.cases:
@@ -159,11 +167,7 @@ def _markdown_lines(comparison: Comparison) -> Iterator[str]:
                 cells[-1] = cells[-1].replace(row.verdict, f"**{row.verdict}**", 1)
             yield f"| {_cell(case.case)} | " + " | ".join(cells) + " |"
     for case in comparison.cases:
-        if case.differences:
-            yield ""
-            yield f"Differs in {_cell(case.case)}:"
-            yield ""
-            yield from _markdown_differences(case.differences)
+        yield from (f"\nIn doubt, {_cell(case.case)}: {_cell(words)}" for words in case.doubts)
     yield ""
     yield f"{_summary(comparison)} ({_rules(comparison)})"
 

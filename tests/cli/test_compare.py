@@ -55,7 +55,12 @@ def runs(tmp_path: Path) -> Path:
     """A store with a baseline, a slower run, one of another block size, and one without result."""
     store = RunStore(tmp_path / "runs")
     steady, slower = [100.0, 100.3, 99.9, 100.1, 99.8], [90.0, 90.2, 89.9, 90.1, 89.7]
-    for name, iops, block in (("base", steady, 4096), ("slow", slower, 4096), ("8k", steady, 8192)):
+    for name, iops, block in (
+        ("base", steady, 4096),
+        ("equal", steady, 4096),
+        ("slow", slower, 4096),
+        ("8k", steady, 8192),
+    ):
         folder = store.create(name, PLAN.format(size=1024, block=block))
         folder.write("result.json", _run(iops))
     store.create("empty", PLAN.format(size=1024, block=4096))
@@ -71,8 +76,8 @@ def test_a_slower_run_fails_and_says_where(runs: Path, capsys: pytest.CaptureFix
 
 
 def test_several_candidates_as_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each candidate is compared with the baseline; the same run against itself is the same."""
-    arguments = ["compare", "base", "base", "slow", "--runs", str(runs), "--json"]
+    """Each candidate is compared with the baseline; an equal run is the same."""
+    arguments = ["compare", "base", "equal", "slow", "--runs", str(runs), "--json"]
     assert run_cli([*arguments, "--metric", "iops"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [item["cases"][0]["verdict"] for item in document["comparisons"]] == ["same", "worse"]
@@ -89,8 +94,8 @@ def test_another_block_size_is_refused(runs: Path, capsys: pytest.CaptureFixture
 
 def test_several_runs_make_one_side(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A1,A2 are repeats of one thing; conditions in which they differ are all said."""
-    assert run_cli(["compare", "base,slow", "base", "--runs", str(runs), "--format", "markdown"])
-    assert "### base, slow against base" in capsys.readouterr().out
+    assert run_cli(["compare", "base,slow", "equal", "--runs", str(runs), "--format", "markdown"])
+    assert "### base, slow against equal" in capsys.readouterr().out
 
 
 def test_a_run_without_result_is_said(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,6 +103,35 @@ def test_a_run_without_result_is_said(runs: Path, capsys: pytest.CaptureFixture[
     assert run_cli(["compare", "base", "empty", "--runs", str(runs)]) == 3
     assert "hcio collect empty" in capsys.readouterr().err
     assert run_cli(["compare", "base", "nothing", "--runs", str(runs)]) == 2
+
+
+@pytest.mark.parametrize(
+    "sides", [("base,base", "slow"), ("base", "slow,slow"), ("base", "base"), ("base,slow", "slow")]
+)
+def test_no_run_counts_twice(
+    runs: Path, sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run named twice would agree with itself: certainty out of nothing."""
+    assert run_cli(["compare", *sides, "--runs", str(runs)]) == 2
+    assert "next: " in capsys.readouterr().err
+
+
+def test_runs_of_one_side_with_other_workloads_are_not_mixed(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A side of runs of two block sizes isn't the same as one of one."""
+    assert run_cli(["compare", "base,8k", "slow", "--runs", str(runs)]) == 3
+    assert "4096 and 8192 -> 4096" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("share", ["0.95", "49%", "100%"])
+def test_a_confidence_is_a_percent(
+    runs: Path, share: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0.95 isn't taken for 0.95 %."""
+    arguments = ["compare", "base", "slow", "--runs", str(runs), "--confidence", share]
+    assert run_cli(arguments) == 2
+    assert "write it like 95%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", ["x", "-1%", "100%", "nan"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,13 @@ def test_repeats_stop_when_their_interval_is_narrow(tmp_path: Path) -> None:
     answers = [finding["answer"] for finding in document["acceptance"]["findings"]]
     assert answers == ["pass", "fail", "unknown"]
 
-    again = here.hcio("report", "latest", "--json", "--baseline", "latest")
+    before = tmp_path / "runs" / "before"
+    shutil.copytree(here.run_folder(), before)
+    again = here.hcio("report", "latest", "--json", "--baseline", "before")
     assert again.status == 1, again.err
     findings = json.loads(again.out)["acceptance"]["findings"]
     assert [finding["answer"] for finding in findings] == ["pass", "fail", "pass"]
+    assert here.hcio("report", "latest", "--baseline", "latest").status == 2
     text = here.hcio("report", "latest").out
     assert "of 3 runs" in text or "of 4 runs" in text or "of 5 runs" in text
     assert max(map(len, text.splitlines())) <= 120
