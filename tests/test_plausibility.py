@@ -121,6 +121,17 @@ def test_flushes_are_in_flight_too() -> None:
     assert not moved(result, CaseFacts(outstanding_ios={"w1": 1}))
 
 
+def test_flushes_are_no_evidence_of_too_many_in_flight() -> None:
+    """fio's flush overlaps the I/O before it, so both together may exceed the depth."""
+
+    def longer(job: dict[str, object]) -> None:
+        job["sync"]["lat_ns"]["mean"] *= 20  # type: ignore[index]
+
+    recorded = edited(DATA / "cases" / "19-sync-latency" / "fdatasync.json", longer)
+    result = case({"w1": recorded})
+    assert "littles-law" not in found(result, CaseFacts(outstanding_ios={"w1": 1}))
+
+
 def test_latencies_that_began_inside_the_ramp_are_allowed_for() -> None:
     """I/Os in flight at the ramp's end bring a latency that lies before the measured time."""
     result = case({"w1": MILD["w1"]})

@@ -105,8 +105,11 @@ def _omission(subject: Plausible, side: str, late: list[_Late]) -> Reason:
         code="coordinated-omission",
         text=f"{side}: during the slowest I/O ({longest:.3g} ms) job {worst.cap.job!r} had "
         f"{worst.due:.0f} I/Os to issue and room for {worst.cap.depth}; "
-        + ("p99 and above are" if worst.broad else "the end of the tail is")
-        + " better than it was",
+        + (
+            "p99 and above are better here than they were"
+            if worst.broad
+            else "the end of the tail is better here than it was"
+        ),
         worker=worst.worker if len(subject.case.workers) > 1 else None,
         level="unknown" if worst.broad else "note",
         threshold=f"rate x latency at most the job's depth of {worst.cap.depth}",
