@@ -78,6 +78,9 @@ class Measured(Struct, frozen=True):
     full: bool
     iops: float | None
     values: Mapping[str, float | None]
+    #: the probe's case and the verdict on it: valid, unknown, invalid
+    case: str | None = None
+    verdict: str | None = None
 
 
 class Finished(Struct, frozen=True):
@@ -94,7 +97,8 @@ def measured(case: CaseResult, probe: Probe, settings: Settings) -> Measured:
     usable = case.outcome == "done" and case.verdict.value != "invalid"
     total = case.total if usable else None
     values = {o.metric.name: o.metric.value(total) for o in settings.objectives}
-    return Measured(probe.load, probe.full, _IOPS.value(total), values)
+    iops = _IOPS.value(total)
+    return Measured(probe.load, probe.full, iops, values, case.case, case.verdict.value)
 
 
 class _Point(Struct, frozen=True):
@@ -180,7 +184,8 @@ class _Search:
             return None
         lowest = min((point.load for point in self._finite()), default=self._ceiling())
         if lowest <= self._floor():
-            return self.finish("never met", None)
+            told = all(point.met is not None for point in self.points.values())
+            return self.finish("never met" if told else "could not tell", None)
         if not self._may_probe():
             return self.finish("could not tell", None)
         return Probe(self._tidy(max(self._floor(), lowest / 2)), False, "halve")

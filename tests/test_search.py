@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.acceptance import parse_objective
 from orchestrator.errors import ConfigError
-from orchestrator.report.search import render_search, search_document
+from orchestrator.report.search import full_length_cases, render_search, search_document
 from orchestrator.results import (
     CaseResult,
     DirectionResult,
@@ -100,6 +100,14 @@ def test_nothing_known(settings: Settings) -> None:
     finished, history = _search(lambda load, full: (None, None), settings)
     assert finished.ending == "could not tell"
     assert len(history) == 2
+
+
+@pytest.mark.parametrize("settings", [DEPTH, RATE])
+def test_a_figure_that_is_never_known_is_no_failure(settings: Settings) -> None:
+    """IOPS without the percentile (too few I/Os for it): could not tell, not `never met`."""
+    finished, _ = _search(lambda load, full: (load or CAP, None), settings)
+    assert (finished.ending, finished.best) == ("could not tell", None)
+    assert "longer probes (--probe)" in render_search(finished, settings)
 
 
 def test_noise_never_gives_an_unconfirmed_answer() -> None:
@@ -202,6 +210,7 @@ def test_probe_from_a_case(outcome: Outcome) -> None:
     found = measured(case, Probe(8, False, "bisect"), DEPTH)
     wanted = (7.0, {P99: 5.0}) if outcome == "done" else (None, {P99: None})
     assert (found.iops, found.values) == wanted
+    assert (found.case, found.verdict) == ("c", "valid")
 
 
 def test_objectives_are_rules_of_the_probe_itself() -> None:
@@ -219,5 +228,9 @@ def test_report_shows_the_answer_and_every_probe() -> None:
     assert "within read.latency.p99 <= 1.000 ms, confirmed" in text
     assert text.count("short") + text.count("full\n") + text.count("full ") >= len(history)
     assert json.loads(json.dumps(search_document(finished, RATE)))["ending"] == "confirmed"
+    doubted = Measured(8, True, 7.0, {P99: 5.0}, "probe-02.full", "unknown")
+    answer = Finished("confirmed", doubted, (doubted,))
+    assert "confirmed by a full-length run whose verdict is unknown" in render_search(answer, DEPTH)
+    assert full_length_cases(answer) == {"probe-02.full"}
     never, _ = _search(lambda load, full: (load or CAP, 5e6), RATE)
     assert render_search(never, RATE).startswith("never met: read.latency.p99")

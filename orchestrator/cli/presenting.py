@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from orchestrator.acceptance import (
     Finding,
@@ -24,7 +25,7 @@ from orchestrator.repeats import group_repeats
 from orchestrator.repetition import Spread, spreads
 from orchestrator.report.acceptance import findings_document, render_findings
 from orchestrator.report.repetition import render_spreads
-from orchestrator.report.search import render_search, search_document
+from orchestrator.report.search import full_length_cases, render_search, search_document
 from orchestrator.report.text import render_text
 from orchestrator.results import CaseResult, RunResult, write_result
 from orchestrator.store import RunFolder
@@ -59,7 +60,10 @@ def present(
 
 
 def _present_search(plan: Plan, folder: RunFolder, result: RunResult, *, as_json: bool) -> int:
-    """The answer and the curve; the probes' own figures are in the result."""
+    """The answer, the curve, and what the full-length runs measured, with their verdicts.
+
+    An answer is as good as the case that confirmed it: its verdict moves the exit code.
+    """
     searching = agenda_of(plan)
     assert isinstance(searching, Searching)  # noqa: S101 - the plan has what it looks for
     found = searching.outcome(plan, folder)
@@ -68,10 +72,15 @@ def _present_search(plan: Plan, folder: RunFolder, result: RunResult, *, as_json
         click.echo(_document(result, {"search": document}), nl=False)
     else:
         click.echo(render_search(found, searching.settings), nl=False)
+        if shown := tuple(c for c in result.cases if c.case in full_length_cases(found)):
+            click.echo("\n" + render_text(replace(result, cases=shown)), nl=False)
     if result.cases and all(case.outcome == "broken" for case in result.cases):
         return EXIT_BROKEN
-    codes = {"confirmed": EXIT_GOOD, "never met": EXIT_NO}
-    return codes.get(found.ending, EXIT_UNKNOWN)
+    if found.best is not None:
+        return exit_code(
+            replace(result, cases=tuple(c for c in result.cases if c.case == found.best.case))
+        )
+    return EXIT_NO if found.ending == "never met" else EXIT_UNKNOWN
 
 
 def run_findings(

@@ -12,7 +12,9 @@ from orchestrator.cli.run import deployed, make_plan
 from orchestrator.demand import SYNCHRONOUS
 from orchestrator.errors import EXIT_GOOD, ConfigError
 from orchestrator.plan import Plan
+from orchestrator.profiles import Profile
 from orchestrator.report.dryrun import dryrun_document, render_dryrun
+from orchestrator.search import Settings
 from orchestrator.sought import Sought, least_rate, probe_case
 from orchestrator.suites import ALL
 from orchestrator.units import parse_duration
@@ -129,17 +131,19 @@ def search_command(
         "curve_points": points,
     }
     plan = search_plan(made, words)
+    from orchestrator.agenda import search_settings
+
+    if plan.sought is not None:
+        # a wrong objective is said before anything is made
+        _refuse_objectives(search_settings(plan.sought), plan.sought.profile)
     if dry_run:
         shown = _shown(plan)
         click.echo(dryrun_document(shown) if as_json else render_dryrun(shown), nl=False)
         return EXIT_GOOD
-    from orchestrator.agenda import search_settings
     from orchestrator.cli.conducting import conduct
     from orchestrator.store import RunStore
     from orchestrator.turn import Mode
 
-    if plan.sought is not None:
-        search_settings(plan.sought)  # a wrong objective is said before anything is made
     if made.deployment is not None:
         plan = search_plan(deployed(made), words)  # how many workers there are is known only now
     folder = RunStore(runs).create(plan.run, dump_yaml(plan.model_dump(mode="json")))
@@ -183,6 +187,19 @@ def _refuse(plan: Plan) -> None:
             "until has no place in a search: its probes have their own length",
             next_step="leave it out",
         )
+
+
+def _refuse_objectives(settings: Settings, profile: Profile) -> None:
+    """An objective on a direction that the profile doesn't have is never known."""
+    shares = {shape.read_percent for shape in profile.shapes}
+    absent = {"trim"} | ({"read"} if shares == {0} else {"write"} if shares == {100} else set())
+    for objective in settings.objectives:
+        if objective.metric.scope in absent:
+            raise ConfigError(
+                f"{objective.metric.name}: {profile.name} has no {objective.metric.scope}s",
+                means="no probe could tell whether the objective holds",
+                next_step="take an objective on what the profile does",
+            )
 
 
 def _shown(plan: Plan) -> Plan:

@@ -40,6 +40,11 @@ def test_a_search_by_depth_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert len(search["curve"]) == len(ids)
     kept = json.loads((here.run_folder() / "search.json").read_text())
     assert kept == search
+    shown = here.hcio("report", "latest").out
+    curve, _, answer = shown.partition("\nwhat ")
+    assert all(f"iodepth {load}" in curve for load in ("1", "8"))
+    assert answer.count(f"{ids[-1]}: ") == 1
+    assert ids[0] not in answer
 
 
 def test_an_objective_that_nothing_keeps_is_a_no(tmp_path: Path) -> None:
