@@ -196,6 +196,7 @@ def interval_lengths(time_ms: Integers, row: Integers) -> Integers:
     It is the time since the row before of the same log and direction (`row`). A gap of whole
     usual intervals had intervals without I/O, which get no row: the row's own is the last one.
     Any other gap means that fio itself stood still (a paused VM): the row is about all of it.
+    A second row of one instant (fio's last I/Os, logged as the job ends) is about no time.
     """
     if len(time_ms) == 0:
         return time_ms
@@ -204,7 +205,7 @@ def interval_lengths(time_ms: Integers, row: Integers) -> Integers:
     sorted_ms, sorted_row = time_ms[order], row[order]
     length = np.diff(sorted_ms, prepend=sorted_ms[0] - INTERVAL_MS)
     length[1:][sorted_row[1:] != sorted_row[:-1]] = INTERVAL_MS
-    length[length <= 0] = INTERVAL_MS
+    length[length < 0] = INTERVAL_MS
     gaps = np.flatnonzero(length > GAP * INTERVAL_MS)
     ticks = np.rint(length[gaps] / INTERVAL_MS)
     idle = np.abs(length[gaps] - ticks * INTERVAL_MS) <= TICK_SLACK_MS * ticks

@@ -186,6 +186,18 @@ def test_second_without_io_is_zero_not_absent(tmp_path: Path) -> None:
     assert found["lat_mean_ns"].to_list()[3:6] == [None, None, None]
 
 
+def test_the_last_row_of_an_ending_job_is_about_no_time(tmp_path: Path) -> None:
+    """fio 3.33 may log its last few I/Os as a second row of the last instant: a handful of slow
+    ones is no whole second beside the real one (seen: 148 us of a run became 19.8 ms)."""
+    folder = steady_logs(tmp_path / "w1", seconds=3, lat_ns=150_000)
+    last = log([(BASE_MS + 3000, 164_700_000, 0)])
+    path = folder / "series_lat.1.log"
+    path.write_text(path.read_text() + last)
+    out = tmp_path / "series.parquet"
+    write_series(out, [Member("w1", find_logs(folder))])
+    assert total_of(out)["lat_mean_ns"].to_list() == pytest.approx([150_000.0] * 3)
+
+
 def test_logs_without_epoch_count_from_the_measuring_instant(tmp_path: Path) -> None:
     """Older fio counts from the job's begin; the worker's own start instant places its rows."""
     old = find_logs(steady_logs(tmp_path / "old", seconds=5, begin_ms=0))
