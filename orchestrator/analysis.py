@@ -292,10 +292,11 @@ def _outcome(
 def _timing(
     expected: CaseExpectation, workers: Mapping[str, WorkerResult], t0: float | None
 ) -> Timing:
-    counted = [worker.timing for worker in workers.values() if worker.counted]
-    starts = [timing.started for timing in counted if timing.started is not None]
+    counted = {name: worker.timing for name, worker in workers.items() if worker.counted}
+    starts = [timing.started for timing in counted.values() if timing.started is not None]
     whole = bool(starts) and len(starts) == len(counted)
-    uncertain = [t.clock_uncertainty_s for t in counted if t.clock_uncertainty_s is not None]
+    known = (timing.clock_uncertainty_s for timing in counted.values())
+    uncertain = [uncertainty for uncertainty in known if uncertainty is not None]
     windows = _windows(expected, counted) if whole else []
     common = max(0.0, min(e for _, e in windows) - max(s for s, _ in windows)) if windows else None
     union = _union(windows)
@@ -311,13 +312,14 @@ def _timing(
 
 
 def _windows(
-    expected: CaseExpectation, timings: Sequence[WorkerTiming]
+    expected: CaseExpectation, timings: Mapping[str, WorkerTiming]
 ) -> list[tuple[float, float]]:
     """When each worker measured, by the controller's clock; empty when any isn't known."""
     windows = []
-    for timing in timings:
-        begin = (timing.started or 0.0) + expected.ramp_s
-        end = timing.ended if expected.runtime_s is None else begin + expected.runtime_s
+    for name, timing in timings.items():
+        ramp, runtime = expected.times_of(name)
+        begin = (timing.started or 0.0) + ramp
+        end = timing.ended if runtime is None else begin + runtime
         if end is None:
             return []
         windows.append((begin, max(begin, end)))

@@ -34,6 +34,7 @@ from orchestrator.plan import (
     ramp_seconds,
 )
 from orchestrator.plausibility import judged
+from orchestrator.profiles import Profile
 from orchestrator.results import CaseResult, Reason, RunResult
 from orchestrator.store import PLATFORM, Event, RunFolder
 from orchestrator.suites import Case
@@ -59,6 +60,8 @@ def expectation(plan: Plan, case: Case, *, prepared: bool) -> CaseExpectation:
         groups={name: tuple(workers) for name, workers in groups.items()},
         runtime_s=measured_seconds(case) or None,
         ramp_s=ramp_seconds(case),
+        times={part.worker.name: _times(part.profile) for part in parts},
+        own_files=frozenset(part.worker.name for part in parts if part.profile.fio is not None),
         reads=any(demand.does_read(part.profile) for part in parts),
         preconditioned=whole and prepared,
         thresholds=Thresholds(
@@ -69,12 +72,19 @@ def expectation(plan: Plan, case: Case, *, prepared: bool) -> CaseExpectation:
     )
 
 
+def _times(profile: Profile) -> tuple[float, float | None]:
+    measured = demand.measured_seconds(profile)
+    return demand.wall_seconds(profile) - measured, measured or None
+
+
 def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Event]) -> CaseResult:
     """Parse, merge and judge one case from what was collected of it."""
     expected = expectation(plan, case, prepared=any(e.name == PREPARED for e in events))
     ended_by = decided(case.id, events) or "time"
     if ended_by == "steady":
-        expected = dataclasses.replace(expected, runtime_s=decided_seconds(case.id, events))
+        expected = dataclasses.replace(
+            expected, runtime_s=decided_seconds(case.id, events), times={}
+        )
 
     def evidence() -> Iterator[WorkerEvidence]:
         for name in expected.workers:

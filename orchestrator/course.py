@@ -14,13 +14,15 @@ from orchestrator.evidence import WorkerEvidence
 from orchestrator.log_reader import Member, find_logs
 from orchestrator.series import SeriesSummary, scan_series, write_series
 from orchestrator.steady import SteadyRule, judge_series
-from orchestrator.timeline import DIRECTIONS, Span
+from orchestrator.timeline import DIRECTIONS
 from orchestrator.windows import Course, Standstill, WindowRate, WindowRates
 
 #: A second counts as measured by all when at most this much of one worker's second is missing.
 WHOLE: Final = 0.02
-#: A worker that begins or ends this long after or before the others is named.
-NAMED_S: Final = 1.0
+#: A worker that begins this long after the first is named.
+NAMED_LATE_S: Final = 1.0
+#: One that ends this long before the last, too: fio loses up to a second of its log as it ends.
+NAMED_EARLY_S: Final = 2.0
 #: Seconds at the edges of a series that are not whole.
 EDGES_S: Final = 2.0
 #: Anomalies that a result keeps: the longest.
@@ -78,8 +80,8 @@ def read_course(path: Path, summary: SeriesSummary, *, rule: SteadyRule | None =
         common=_window(total, common) if common else None,
         late_s=(max(begins.values()) - first) / 1000.0,
         tail_s=(last - min(ends.values())) / 1000.0,
-        late_workers=_named(begins, first, summary.spans),
-        early_workers=_named(ends, last, summary.spans),
+        late_workers=_named(begins, first, NAMED_LATE_S),
+        early_workers=_named(ends, last, NAMED_EARLY_S),
         without_series=summary.without,
         steady=steady,
         judged=judged,
@@ -119,9 +121,9 @@ def _total(path: Path) -> pl.DataFrame:
     return rows.sort("second").collect()
 
 
-def _named(at: Mapping[str, float], from_ms: float, spans: Mapping[str, Span]) -> dict[str, float]:
-    apart = {name: abs(at[name] - from_ms) / 1000.0 for name in spans}
-    return {name: round(seconds, 3) for name, seconds in apart.items() if seconds > NAMED_S}
+def _named(at: Mapping[str, float], from_ms: float, beyond_s: float) -> dict[str, float]:
+    apart = {name: abs(instant - from_ms) / 1000.0 for name, instant in at.items()}
+    return {name: round(seconds, 3) for name, seconds in apart.items() if seconds > beyond_s}
 
 
 def _common(total: pl.DataFrame, workers: int) -> tuple[int, int] | None:

@@ -59,13 +59,24 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class CaseExpectation:
-    """What a case was meant to be. None: not known, so not checked."""
+    """What a case was meant to be. None: not known, so not checked.
+
+    `ramp_s` and `runtime_s` are the case's; `times` has (ramp, runtime) of the workers whose group
+    has its own. `own_files`: workers that run the user's own job file, whose jobs may state times
+    of their own.
+    """
 
     case: str
     workers: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     runtime_s: float | None = None
     ramp_s: float = 0.0
+    times: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    own_files: frozenset[str] = frozenset()
     reads: bool = False
     preconditioned: bool | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+
+    def times_of(self, worker: str) -> tuple[float, float | None]:
+        """A worker's ramp and the time that it was asked to measure, in seconds."""
+        return self.times.get(worker, (self.ramp_s, self.runtime_s))

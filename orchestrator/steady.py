@@ -117,8 +117,8 @@ def judge_series(rates: Sequence[float], rule: SteadyRule) -> Steadiness:
     if seconds < rule.rounds or len(rates) < seconds:
         return Steadiness(
             steady=None,
-            reason=f"{len(rates)} s measured; the window takes {rule.window_s:g} s "
-            f"of at least {rule.rounds} s",
+            reason=f"the series shows {len(rates)} s of all workers; "
+            f"{rule.rounds} rounds take at least {max(rule.window_s, rule.rounds):g} s",
             rule=rule,
         )
     last = rates[len(rates) - seconds :]

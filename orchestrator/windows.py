@@ -50,7 +50,7 @@ class Course(Struct, frozen=True, kw_only=True):
     `common` is the window in which every worker measured, None when there is no such second;
     `whole` runs from the first worker's begin to the last one's end. `late_s` and `tail_s` are
     what lies before and behind the common window; the mappings name the workers that began more
-    than a second after the first or ended more than a second before the last, with how much.
+    than a second after the first or ended more than two before the last, with how much.
     """
 
     origin_ms: float

@@ -236,6 +236,73 @@ def test_a_short_run_is_invalid() -> None:
     assert codes(case)["short-run"] == "invalid"
 
 
+def test_groups_are_held_against_their_own_times() -> None:
+    """A group that was asked for 2 s beside one of 4 s ran as long as asked; that their rates did
+    not stand side by side all the time is what is said."""
+    longer = json.loads(GOOD)
+    for job in longer["jobs"]:
+        for side in ("read", "write"):
+            for amount in ("total_ios", "io_bytes"):
+                job[side][amount] *= 2
+            job[side]["runtime"] *= 2
+    expected = dataclasses.replace(
+        EXPECTED,
+        runtime_s=4.0,
+        groups={"a": ("w1",), "b": ("w2",)},
+        times={"w1": (1.0, 2.0), "w2": (1.0, 4.0)},
+    )
+    items = [evidence("w1"), evidence("w2", output=json.dumps(longer).encode())]
+    case = analyse_case(expected, items)
+    assert codes(case) == {"low-overlap": "unknown"}
+    assert case.timing.overlap == pytest.approx(0.5)
+    assert case.timing.common_window_s == pytest.approx(2.0)
+
+
+def test_jobs_of_the_users_own_file_have_their_own_times() -> None:
+    """A job that states 2 s in a file whose longest job runs 60 s is not short; in a file of
+    hcio's own it is."""
+    document = json.loads(GOOD)
+    for job in document["jobs"]:
+        job["job options"]["runtime"] = "2"
+    items = [evidence("w1", output=json.dumps(document).encode())]
+    expected = CaseExpectation(case="c", workers=("w1",), runtime_s=60.0)
+    assert "short-run" in codes(analyse_case(expected, items))
+    own = dataclasses.replace(expected, own_files=frozenset({"w1"}))
+    assert "short-run" not in codes(analyse_case(own, items))
+
+
+def test_a_job_without_io_is_a_missing_part_of_the_load() -> None:
+    """One of two jobs that did nothing is named."""
+    document = json.loads(GOOD)
+    for side in ("read", "write"):
+        idle = {"total_ios": 0, "iops": 0.0, "io_bytes": 0, "runtime": 0, "iops_mean": 0.0}
+        document["jobs"][1][side].update(**idle, lat_ns={"N": 0}, clat_ns={"N": 0})
+    expected = CaseExpectation(case="c", workers=("w1",))
+    case = analyse_case(expected, [evidence("w1", output=json.dumps(document).encode())])
+    assert codes(case) == {"job-without-io": "unknown"}
+    assert repr(document["jobs"][1]["jobname"]) in case.verdict.reasons[0].text
+
+
+def test_every_reason_that_moves_the_verdict_has_its_parts() -> None:
+    """A threshold, the evidence, and a next step beside the code."""
+    expected = dataclasses.replace(
+        EXPECTED, workers=("w1", "w2", "w3"), reads=True, preconditioned=False, runtime_s=60.0
+    )
+    late = evidence("w2", started=1030.0, clock_uncertainty_s=0.4, fio_version="fio-3.1")
+    skewed = (DATA / "truth" / "skewed" / "w4.json").read_bytes()
+    items = [evidence("w1"), late, evidence("w3", output=skewed)]
+    cases = [
+        analyse_case(expected, items),
+        analyse_case(expected, items[:1]),
+        merged("18-impossible-latency", "latency-of-centuries.json"),
+    ]
+    moving = [r for case in cases for r in case.verdict.reasons if r.level != "note"]
+    found = {reason.code for reason in moving}
+    assert {"start-skew", "low-overlap", "clock-uncertain", "not-preconditioned"} <= found
+    assert {"short-run", "unequal-runtimes", "fio-versions-differ", "worker-missing"} <= found
+    assert all(r.threshold and r.evidence and r.next_step for r in moving)
+
+
 def test_skew_and_overlap_use_the_controllers_clock() -> None:
     """A worker whose clock is 300 s ahead started together with the others."""
     ahead = evidence("w2", t0=1300.0, started=1300.011, ended=1303.1, clock_offset_s=300.0)

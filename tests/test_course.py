@@ -68,6 +68,14 @@ def test_common_window_stands_beside_the_whole_run(tmp_path: Path) -> None:
     assert found.early_workers == {"w1": 5.0, "w3": 8.0}
 
 
+def test_the_interval_that_fio_loses_names_nobody(tmp_path: Path) -> None:
+    """Logs that end a second apart are those of workers that ended together."""
+    members = [worker(tmp_path, "w1", [100] * 30), worker(tmp_path, "w2", [100] * 29, late_ms=-40)]
+    found = course(tmp_path, members)
+    assert found.tail_s == pytest.approx(1.04)
+    assert found.early_workers == {}
+
+
 def test_own_rule_judges_the_last_window(tmp_path: Path) -> None:
     """With a rule of 20 s only the last 20 s count, and their rates stand beside the verdict."""
     rates = [10] * 20 + [100] * 20

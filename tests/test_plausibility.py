@@ -25,6 +25,7 @@ from orchestrator.log_reader import Member, find_logs
 from orchestrator.plausibility import Plausible, check_plausible, judged
 from orchestrator.results import CaseResult, Reason, Timing
 from orchestrator.series import write_series
+from orchestrator.steady import SteadyRule, judge_series
 
 DATA = Path(__file__).parent / "data"
 MILD = {f"w{n}": DATA / "truth" / "mild" / f"w{n}.json" for n in range(1, 5)}
@@ -421,6 +422,20 @@ def test_what_stood_out_in_the_series_is_a_reason(tmp_path: Path) -> None:
     asked = found(result, CaseFacts(steady_asked=True))
     assert asked["not-steady"].level == "unknown"
     assert "rounds: " in (asked["not-steady"].evidence or "")
+
+
+def test_steadiness_that_was_asked_for_and_cannot_be_told(tmp_path: Path) -> None:
+    """Without a series, or with one too short, "run until steady" has no evidence."""
+    result = with_course(tmp_path, STANDSTILL)
+    asked = CaseFacts(steady_asked=True)
+    assert "steadiness-not-told" not in found(result, asked)
+    bare = replace(result, course=None)
+    assert found(bare, asked)["steadiness-not-told"].level == "unknown"
+    assert "steadiness-not-told" not in found(bare, CaseFacts())
+    assert result.course is not None
+    brief = replace(result.course, steady=judge_series([100.0] * 4, SteadyRule()))
+    reason = found(replace(result, course=brief), asked)["steadiness-not-told"]
+    assert "shows 4 s of all workers" in reason.text
 
 
 def test_even_course_says_nothing(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def check_missing(subject: CaseSubject) -> Iterator[Reason]:
                 text=f"{why}; the totals are from {count}",
                 worker=name,
                 level=level,
-                evidence="\n".join(result.text)[-SHOWN:] if result and result.text else None,
+                threshold="every expected worker in the totals",
+                evidence="\n".join(result.text)[-SHOWN:] if result and result.text else count,
                 next_step="look at its raw output, then run the case again",
             )
 
@@ -41,8 +42,21 @@ def check_skew(subject: CaseSubject) -> Iterator[Reason]:
             code="start-skew",
             text=f"the workers started {skew:.2f} s apart",
             threshold=f"at most {limit:g} s",
+            evidence=_first_and_last(subject),
             next_step="look at the workers' start times and clocks; give them more time to stage",
         )
+
+
+def _first_and_last(subject: CaseSubject) -> str | None:
+    starts = {
+        name: worker.timing.started
+        for name, worker in subject.workers.items()
+        if worker.counted and worker.timing.started is not None
+    }
+    if not starts:
+        return None
+    first, last = min(starts, key=starts.__getitem__), max(starts, key=starts.__getitem__)
+    return f"{first} first, {last} last"
 
 
 def check_overlap(subject: CaseSubject) -> Iterator[Reason]:
@@ -53,7 +67,9 @@ def check_overlap(subject: CaseSubject) -> Iterator[Reason]:
             code="low-overlap",
             text=f"all workers measured together for {overlap:.0%} of the time in which any did",
             threshold=f"at least {least:.0%}",
-            next_step="use a longer runtime, or find out why some started late",
+            evidence=f"{subject.timing.common_window_s or 0:.3g} s together",
+            next_step="use a longer runtime, the same for all groups, or find out why some "
+            "started late",
         )
 
 
@@ -68,6 +84,7 @@ def check_clocks(subject: CaseSubject) -> Iterator[Reason]:
                 text=f"its clock offset is known to {uncertainty:.3g} s only",
                 worker=name,
                 threshold=f"at most {limit:g} s",
+                evidence=f"half of its quickest round trip, {2 * uncertainty:.3g} s",
                 next_step="the way to this worker is slow; skew and overlap may be wrong by that",
             )
 
@@ -78,6 +95,8 @@ def check_preconditioned(subject: CaseSubject) -> Iterator[Reason]:
         yield Reason(
             code="not-preconditioned",
             text="not preconditioned: reads of blocks that were never written come from nothing",
+            threshold="every target that is read was filled before",
+            evidence="no proved fill of all targets is on record for this run",
             next_step="let the suite fill the targets over the same span first (prepare)",
         )
 
@@ -99,6 +118,7 @@ def check_worker_runtimes(subject: CaseSubject) -> Iterator[Reason]:
                     "their rates did not stand side by side all the time",
                     worker=name,
                     threshold=f"at least {share:.0%} of the longest",
+                    evidence=f"{ran / runs[longest]:.0%}",
                     next_step="give all workers the same runtime; see why this one ended early",
                 )
 
@@ -114,6 +134,8 @@ def check_versions(subject: CaseSubject) -> Iterator[Reason]:
         yield Reason(
             code="fio-versions-differ",
             text=f"different versions of fio: {listed}",
+            threshold="one version",
+            evidence=f"{len(versions)} versions",
             next_step="install the same fio on every worker",
         )
 
@@ -135,6 +157,8 @@ def check_latency_kinds(subject: CaseSubject) -> Iterator[Reason]:
                 code="mixed-latency-kinds" if partial else "no-percentiles",
                 text=f"{name} {latency.kind}: {latency.note}",
                 level="unknown" if partial else "note",
+                threshold="one kind of latency, with its histogram, from every worker",
+                evidence=f"{latency.count} I/Os of {latency.workers} workers",
                 next_step="use json+ with the same lat_percentiles and clat_percentiles everywhere",
             )
 

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.checks.base import SHOWN, WorkerCheck, WorkerSubject, safely
 from orchestrator.consistency import contradictions
+from orchestrator.measured import Job, Note
 from orchestrator.results import Level, Reason
+from orchestrator.sections import fio_seconds
+
+#: Jobs that a reason names; the rest is counted.
+_NAMED = 4
 
 
 def check_worker(subject: WorkerSubject, checks: Iterable[WorkerCheck] = ()) -> list[Reason]:
@@ -16,13 +21,13 @@ def check_worker(subject: WorkerSubject, checks: Iterable[WorkerCheck] = ()) -> 
 
 
 def check_runtime(subject: WorkerSubject) -> Iterator[Reason]:
-    """The measured time reaches the asked time."""
-    asked = subject.expected.runtime_s
+    """The measured time reaches the asked time; in the user's own file, that of each job."""
+    _, whole = subject.expected.times_of(subject.worker)
     share = subject.expected.thresholds.runtime_share
-    if not asked:
+    if not whole:
         return
     for job in subject.output.jobs:
-        ran = job.runtime_ms
+        ran, asked = job.runtime_ms, _asked(subject, job, whole)
         if ran is not None and ran < asked * 1000 * share:
             yield Reason(
                 code="short-run",
@@ -33,6 +38,11 @@ def check_runtime(subject: WorkerSubject) -> Iterator[Reason]:
                 evidence=f"runtime {ran:g} ms",
                 next_step="set time_based, or a size that lasts; see fio's text for an early end",
             )
+
+
+def _asked(subject: WorkerSubject, job: Job, whole: float) -> float:
+    own = fio_seconds(job.options.get("runtime", ""))
+    return min(own, whole) if own and subject.worker in subject.expected.own_files else whole
 
 
 def check_equal_runtimes(subject: WorkerSubject) -> Iterator[Reason]:
@@ -47,6 +57,7 @@ def check_equal_runtimes(subject: WorkerSubject) -> Iterator[Reason]:
             f"{runs[long] / 1000:.3g} s: their rates did not stand side by side all the time",
             worker=subject.worker,
             threshold=f"shortest at least {share:.0%} of the longest",
+            evidence=f"{runs[short] / runs[long]:.0%}",
             next_step="give all jobs of a case the same runtime",
         )
 
@@ -66,6 +77,7 @@ def check_sampled_mean(subject: WorkerSubject) -> Iterator[Reason]:
                     f"{mean:.0f} as mean of samples; the first is used",
                     worker=subject.worker,
                     threshold=f"at most {limit:.0%} apart",
+                    evidence=f"{mean / total - 1:+.0%} over {direction.iops_samples} samples",
                     next_step="jobs that ended at different times, or a rate that was not steady: "
                     "report jobs apart (group_reporting=0) and look at the series",
                 )
@@ -86,6 +98,7 @@ def check_latency_target(subject: WorkerSubject) -> Iterator[Reason]:
                 "multiplies it by 1000 for all but the first job of numjobs",
                 worker=subject.worker,
                 level="invalid",
+                threshold="one target for all jobs",
                 evidence=f"latency_target in ns: {sorted(found)}",
                 next_step="use numjobs=1 and one job section for each job",
             )
@@ -102,44 +115,75 @@ def check_clock_step(subject: WorkerSubject) -> Iterator[Reason]:
             worker=subject.worker,
             level="note",
             threshold="a clock that nobody sets (0.05 s)",
+            evidence=f"{step:+.3f} s against the time since its boot",
             next_step="let the clock be slewed, not stepped (chrony: makestep only at boot)",
         )
 
 
 def check_any_io(subject: WorkerSubject) -> Iterator[Reason]:
-    """Something was measured at all."""
-    sides = [d for job in subject.output.jobs for d in job.directions().values()]
-    if sides and all(direction.ios == 0 for direction in sides):
+    """Every job did something: one without I/O is a part of the load that was not there."""
+    idle = [job.key for job in subject.output.jobs if _is_idle(job)]
+    if idle and len(idle) < len(subject.output.jobs):
+        yield Reason(
+            code="job-without-io",
+            text=f"job {', '.join(map(repr, idle[:_NAMED]))}"
+            + (f" and {len(idle) - _NAMED} more" if len(idle) > _NAMED else "")
+            + " did not one I/O",
+            worker=subject.worker,
+            threshold="at least one I/O of each job",
+            evidence=f"0 I/Os in {len(idle)} of {len(subject.output.jobs)} jobs",
+            next_step="look at fio's text, and at this job's target and rate",
+        )
+    elif idle:
         yield Reason(
             code="no-io",
             text="not one I/O was done",
             worker=subject.worker,
             level="invalid",
+            threshold="at least one I/O",
+            evidence=f"0 I/Os in {len(idle)} jobs",
             next_step="look at fio's text and at the target's size",
         )
 
 
-#: Notes of the parser: level and next step, by code. Others are plain notes.
-_NOTES: dict[str, tuple[Level, str]] = {
+def _is_idle(job: Job) -> bool:
+    sides = job.directions().values()
+    loads = job.options.get("ioengine") == "cpuio"
+    return not loads and bool(sides) and all(direction.ios == 0 for direction in sides)
+
+
+#: Notes of the parser: level, threshold and next step, by code. Others are plain notes.
+_NOTES: dict[str, tuple[Level, str, str]] = {
     "impossible-latency": (
         "unknown",
+        "a latency that a run of this length can hold",
         "IOPS stands; switch off gtod_reduce and disable_lat, or use a newer fio",
     ),
-    "bins-unreadable": ("unknown", "keep the raw output and report it; percentiles leave it out"),
-    "coarse-units": ("note", "use fio 3.2 or newer for ns and bytes"),
-    "not-finite": ("note", "secondary figures only; they are null in the result"),
+    "bins-unreadable": (
+        "unknown",
+        "bins of fio's own histogram",
+        "keep the raw output and report it; percentiles leave it out",
+    ),
+    "coarse-units": ("note", "ns and bytes", "use fio 3.2 or newer for ns and bytes"),
+    "not-finite": (
+        "note",
+        "finite numbers",
+        "secondary figures only; they are null in the result",
+    ),
 }
 
 
 def check_notes(subject: WorkerSubject) -> Iterator[Reason]:
     """What the parser noticed about the output, and mixed groups."""
     for note in subject.output.notes:
-        level, step = _NOTES.get(note.code, ("note", ""))
+        level, threshold, step = _NOTES.get(note.code, ("note", "", ""))
         yield Reason(
             code=note.code,
             text=note.text,
             worker=subject.worker,
             level=level,
+            threshold=threshold or None,
+            evidence=_in_raw(subject, note) if level != "note" else None,
             next_step=step or None,
         )
     said = len(subject.output.text_before) + len(subject.output.text_after)
@@ -171,6 +215,11 @@ def check_notes(subject: WorkerSubject) -> Iterator[Reason]:
             )
 
 
+def _in_raw(subject: WorkerSubject, note: Note) -> str:
+    count = sum(1 for other in subject.output.notes if other.code == note.code)
+    return f"seen {count} time{'s' if count > 1 else ''} in this worker's raw output"
+
+
 def check_consistency(subject: WorkerSubject) -> Iterator[Reason]:
     """fio's figures don't contradict each other: one that does is damaged."""
     for job in subject.output.jobs:
@@ -182,6 +231,7 @@ def check_consistency(subject: WorkerSubject) -> Iterator[Reason]:
                 text=f"{found[0]}{more}",
                 worker=subject.worker,
                 level="invalid",
+                threshold="figures of one output agree but for rounding",
                 evidence="; ".join(found)[:SHOWN],
                 next_step="the output is damaged, or this fio counts otherwise: look at it",
             )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from orchestrator.dips import Anomaly
 from orchestrator.plausibility.base import Plausible
 from orchestrator.results import Reason
+from orchestrator.windows import Course
 
 #: Anomalies told as reasons; the rest stands in the course.
 _TOLD = 8
@@ -18,6 +19,8 @@ _BRIEF_S = 10.0
 def check_course(subject: Plausible) -> Iterator[Reason]:
     """Steadiness, and what stood out, as the series shows it."""
     course = subject.case.course
+    if subject.facts.steady_asked:
+        yield from _not_told(course)
     if course is None:
         return
     if course.common is None and len(subject.counted()) > 1:
@@ -56,6 +59,20 @@ def check_course(subject: Plausible) -> Iterator[Reason]:
             evidence=f"from {_instant(course.origin_ms, still.begin_s)}",
             next_step="the worker was paused or had no CPU: look for vMotion, snapshots, and an "
             "overcommitted host; I/Os that were due then are in no latency",
+        )
+
+
+def _not_told(course: Course | None) -> Iterator[Reason]:
+    """Steadiness was asked for, and nothing shows whether it came."""
+    steady = course.steady if course is not None else None
+    if steady is None or steady.steady is None:
+        why = "there is no series" if steady is None else steady.reason
+        yield Reason(
+            code="steadiness-not-told",
+            text=f"whether the case was steady, as it was asked to be, can't be told: {why}",
+            threshold="a series that covers the window",
+            evidence="no series" if course is None else f"{course.seconds} s of series",
+            next_step="let fio log (series: true), and look at what became of the logs",
         )
 
 

@@ -72,6 +72,8 @@ def _apart(course: Course) -> Iterator[str]:
         names = list(course.without_series)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"not in the series: {', '.join(names[:_NAMED])}{more}"
+    if course.dropped_lines:
+        yield f"left out of the series: {course.dropped_lines} damaged lines of the logs"
 
 
 def _named(seconds: Mapping[str, float]) -> str:
