@@ -1,8 +1,7 @@
 """HCIBench's own summary of a case (`<case>-<epoch>-res.txt`, 2.x and 3.0) and its small files.
 
 What it says is kept as said: THROUGHPUT is whole MiB/s whatever its label, latencies are means over
-VMs without weights, 95%tile values are averages of percentiles. `differences` puts that beside the
-figures merged from the VMs' own files and says why they are not the same.
+VMs without weights, 95%tile values are averages of percentiles.
 """
 
 from __future__ import annotations
@@ -10,21 +9,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-from orchestrator.metrics import parse_metric
-from orchestrator.results import TotalResult
-
 _STORE: Final = re.compile(r"\s*(?:Datastore|StorageClass)\s*=\s*(.*)", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\s*([A-Za-z0-9_% ]+?)\s*=\s*(.*?)\s*")
 _NUMBER: Final = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(\S*)")
-_EARLY: Final = re.compile(r"There are (\d+) (?:VMs|pods) (?:that )?finished testing early")
-_NONE_LEFT: Final = "finished testing early, no results summarized"
+_EARLY: Final = re.compile(r"There are (\d+) (?:VMs|pods) (?:that )?finished testing early", re.I)
+_NONE_LEFT: Final = re.compile(
+    r"All (?:the )?(?:VMs|pods) finished testing early, no results", re.I
+)
 _EARLY_FILES: Final = re.compile(r"Check the following results? files that finished testing early")
-_MIB: Final = 2**20
 
 
 class Block(Struct, frozen=True):
@@ -51,25 +48,50 @@ class Summary(Struct, frozen=True):
     blocks: tuple[Block, ...]
     resources: Mapping[str, Mapping[str, float]] = {}
     early_files: tuple[str, ...] = ()
+    #: datastores of which no VM ended, so that no block tells of them
+    unsummarized: tuple[str, ...] = ()
 
+    @property
+    def vms(self) -> int:
+        """VMs whose figures are in it: jobs run on the same VMs, datastores have their own."""
+        return self._by_store("vms")
 
-class Difference(Struct, frozen=True):
-    """One figure as HCIBench says it and as its files hold it, in `unit`."""
+    @property
+    def finished_early(self) -> int:
+        """VMs that it left out, as far as it counts them."""
+        return self._by_store("finished_early")
 
-    figure: str
-    unit: str
-    theirs: float | None
-    ours: float | None
-    #: beyond what their rounding explains
-    differs: bool
-    why: str
+    def _by_store(self, field: str) -> int:
+        most: dict[str | None, int] = {}
+        for block in self.blocks:
+            most[block.store] = max(most.get(block.store, 0), getattr(block, field) or 0)
+        return sum(most.values())
 
 
 def parse_summary(text: str) -> Summary:
     """Read a res.txt. What isn't there is left out; nothing raises."""
     head, _, tail = text.partition("Resource Usage:")
     resources, early = _resources(tail), _early_files(text)
-    return Summary(tuple(_blocks(head)), resources, early)
+    return Summary(tuple(_once(_blocks(head))), resources, early, tuple(_unsummarized(head)))
+
+
+def _once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks without those that HCIBench's parser, run again, appended figure for figure."""
+    seen: list[Block] = []
+    for block in blocks:
+        if block.iops and block in seen:
+            continue
+        seen.append(block)
+        yield block
+
+
+def _unsummarized(text: str) -> Iterator[str]:
+    store = ""
+    for line in text.splitlines():
+        if match := _STORE.fullmatch(line):
+            store = match[1].strip()
+        elif _NONE_LEFT.search(line):
+            yield store
 
 
 def _blocks(text: str) -> Iterator[Block]:
@@ -94,7 +116,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _block(fields: Mapping[str, str], store: str | None, early: int) -> Block:
-    vms = _number(fields.get("VMs") or fields.get("PODS"))
+    vms = _number(fields.get("VMs") or fields.get("PODS") or fields.get("Pods"))
     latency = fields.get("R_LATENCY") or fields.get("LATENCY") or ""
     return Block(
         store=store,
@@ -144,11 +166,6 @@ def _early_files(text: str) -> tuple[str, ...]:
     return tuple(name for name in names if name.endswith(".json"))
 
 
-def summarized_nothing(text: str) -> bool:
-    """Whether HCIBench itself found no VM that ended."""
-    return _NONE_LEFT in text
-
-
 def parse_settings(text: str) -> dict[str, str]:
     """`vsan.cfg`: lines of `Name: value`; those of several datastores are joined by name."""
     found: dict[str, str] = {}
@@ -178,61 +195,3 @@ def total_of(blocks: Sequence[Block], figure: str) -> float | None:
     """A rate summed over all blocks; None when any of them lacks it."""
     values = [getattr(block, figure) for block in blocks]
     return math.fsum(values) if values and None not in values else None
-
-
-def differences(summary: Summary, total: TotalResult | None) -> tuple[Difference, ...]:
-    """HCIBench's figures beside those merged from its files; latencies with a lone block only."""
-    found = [_iops(summary, total), _throughput(summary, total)]
-    if len(summary.blocks) == 1:
-        block = summary.blocks[0]
-        for name, mean, high in (
-            ("read", block.read_ms, block.read_p95_ms),
-            ("write", block.write_ms, block.write_p95_ms),
-        ):
-            found.append(_latency(total, f"{name}.latency.mean", mean, block.digits))
-            found.append(_latency(total, f"{name}.latency.p95", high, block.digits))
-    return tuple(item for item in found if item.theirs is not None or item.ours is not None)
-
-
-def _iops(summary: Summary, total: TotalResult | None) -> Difference:
-    theirs = total_of(summary.blocks, "iops")
-    ours = parse_metric("iops").value(total)
-    why = "HCIBench takes the first document whose eta is 0, not the last"
-    early = sum(block.finished_early for block in summary.blocks)
-    if early:
-        why += f"; it leaves out {early} VMs that finished early"
-    return Difference("iops", "IOPS", theirs, ours, _apart(theirs, ours, 0.01), why)
-
-
-def _throughput(summary: Summary, total: TotalResult | None) -> Difference:
-    theirs = total_of(summary.blocks, "throughput_mib")
-    rate = parse_metric("bytes_per_s").value(total)
-    ours = None if rate is None else rate / _MIB
-    why = "HCIBench cuts to whole MiB/s and calls them MB/s"
-    cut = len(summary.blocks)
-    differs = _apart(theirs, ours, 0.0) and not (
-        theirs is not None and ours is not None and theirs <= ours < theirs + cut
-    )
-    return Difference("throughput", "MiB/s", theirs, ours, differs, why)
-
-
-def _latency(
-    total: TotalResult | None, figure: str, theirs: float | None, digits: int
-) -> Difference:
-    value = parse_metric(figure).value(total)
-    ours = None if value is None else value / 1e6
-    if ours is None and theirs == 0:
-        theirs = None  # HCIBench prints 0 where nothing was read or written
-    if figure.endswith("mean"):
-        why = "HCIBench averages the VMs' means without weights"
-    elif ours is None:
-        why = "HCIBench averages the VMs' percentiles; without histograms there is no true one"
-    else:
-        why = "HCIBench averages the VMs' percentiles"
-    return Difference(figure, "ms", theirs, ours, _apart(theirs, ours, 10.0**-digits), why)
-
-
-def _apart(theirs: float | None, ours: float | None, step: float) -> bool:
-    if theirs is None or ours is None:
-        return theirs is not ours
-    return abs(theirs - ours) > step

@@ -23,11 +23,10 @@ from orchestrator.checks import verdict_of
 from orchestrator.errors import ConfigError, IncompatibleResults
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
 from orchestrator.hcibench import HcibenchName, parse_name
+from orchestrator.hcibench_differences import Difference, ImportedCase, differences
 from orchestrator.hcibench_folders import Round, group_number, rounds, split_folder
 from orchestrator.hcibench_summary import (
-    Difference,
     Summary,
-    differences,
     parse_settings,
     parse_summary,
     parse_usage,
@@ -74,21 +73,6 @@ class CaseFolder:
     #: vsan.cfg and resource_usage.info, as they are
     vsan: str | None = None
     usage: str | None = None
-
-
-class ImportedCase(Struct, frozen=True):
-    """What HCIBench said of one folder, beside what its files hold.
-
-    `group` is the folder's name in a mixed workload, None where the folder is the whole case.
-    """
-
-    case: str
-    folder: str
-    group: str | None
-    started: int | None
-    summary: Summary | None
-    differences: tuple[Difference, ...]
-    usage: Mapping[str, Mapping[str, float]] = {}
 
 
 class ImportedRun(Struct, frozen=True):
@@ -144,11 +128,29 @@ def _result_of(
     if not any(folder.outputs for folder in folders):
         return _from_summaries(one.case, folders)
     result = _from_outputs(one, folders, workers)
-    return replace(result, verdict=_with_reason(result.verdict, folders)) if one.mixed else result
+    reasons = list(result.verdict.reasons)
+    if unsaid := [folder.name for folder in folders if _configured(folder) is None]:
+        reasons.append(_vms_not_known(unsaid))
+    if one.mixed:
+        reasons.append(_not_together(folders))
+    # HCIBench's files don't say how long the ramp was
+    timing = replace(result.timing, ramp_s=None)
+    return replace(result, verdict=verdict_of(reasons), timing=timing)
 
 
-def _with_reason(verdict: Verdict, folders: Sequence[CaseFolder]) -> Verdict:
-    reason = Reason(
+def _vms_not_known(folders: Sequence[str]) -> Reason:
+    return Reason(
+        code="expected-workers-not-known",
+        text="how many VMs the test had is not known: HCIBench says nothing of a VM whose file "
+        "is missing, and there is no configuration that can be read",
+        threshold="number_vm in hcibench.cfg",
+        evidence=", ".join(folders),
+        next_step="import the whole folder with its hcibench.cfg",
+    )
+
+
+def _not_together(folders: Sequence[CaseFolder]) -> Reason:
+    return Reason(
         code="groups-not-together",
         text="HCIBench starts each group by itself and keeps no instant of a start: the total is "
         "the sum of groups that may not have measured at the same time",
@@ -156,7 +158,6 @@ def _with_reason(verdict: Verdict, folders: Sequence[CaseFolder]) -> Verdict:
         evidence=", ".join(folder.name for folder in folders),
         next_step="read the groups one by one, or run the mix again where all start at one instant",
     )
-    return verdict_of([*verdict.reasons, reason])
 
 
 def _said_of(one: Round, folder: CaseFolder, result: CaseResult) -> ImportedCase:
@@ -165,8 +166,9 @@ def _said_of(one: Round, folder: CaseFolder, result: CaseResult) -> ImportedCase
     found: tuple[Difference, ...] = ()
     if summary is not None:
         group = result.groups.get(_group(folder)) if one.mixed else None
-        total = group.total if group is not None else result.total
-        found = differences(summary, total if folder.outputs else None)
+        held = group if group is not None else result
+        total = held.total if folder.outputs else None
+        found = differences(summary, total, held.received_workers)
         if not folder.outputs:
             found = tuple(replace(item, differs=False, why="no files") for item in found)
     return ImportedCase(
@@ -185,7 +187,8 @@ def _group(folder: CaseFolder) -> str:
 
 
 def _name(folder: str) -> HcibenchName | None:
-    base = split_folder(folder)[0]
+    # vdbench's names have the same form
+    base = split_folder(folder)[0].replace("vdb-", "fio-")
     try:
         return parse_name(base[base.index("fio-") :] if "fio-" in base else base)
     except ConfigError:
@@ -201,7 +204,7 @@ def _from_outputs(
     evidence: list[Iterator[WorkerEvidence]] = []
     for folder in folders:
         vms = {name: vm for vm, name in workers[folder.name].items()}
-        count = _expected(folder, mixed=one.mixed) - len(vms)
+        count = _expected(folder) - len(vms)
         missing = [names.unique(f"missing-{n + 1}") for n in range(count)]
         groups[_group(folder)] = (*vms, *missing)
         evidence.append(_evidence(folder.outputs, vms, missing))
@@ -239,17 +242,21 @@ def _evidence(
         yield WorkerEvidence(name, outcome="broken", reason="HCIBench left no file of it")
 
 
-def _expected(folder: CaseFolder, *, mixed: bool) -> int:
+def _expected(folder: CaseFolder) -> int:
     """How many VMs the folder should hold: as configured, or as many as its summary counted."""
-    asked: Any = folder.configuration.get("number_vm")
-    stated = folder.configuration.get("vm_groups")
-    if stated:
-        asked = _group_size(folder, stated) if mixed else None
     said = 0
-    if mixed and folder.summary is not None:
-        said = max((block.vms or 0 for block in parse_summary(folder.summary).blocks), default=0)
-    known = asked if isinstance(asked, int) and not isinstance(asked, bool) else 0
-    return max(known, said, len(folder.outputs))
+    if folder.summary is not None:
+        summary = parse_summary(folder.summary)
+        said = summary.vms + summary.finished_early
+    return max(_configured(folder) or 0, said, len(folder.outputs))
+
+
+def _configured(folder: CaseFolder) -> int | None:
+    """How many VMs the configuration asks for; None when it doesn't say, or isn't there."""
+    asked: Any = folder.configuration.get("number_vm")
+    if stated := folder.configuration.get("vm_groups"):
+        asked = _group_size(folder, stated)
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0 else None
 
 
 def _group_size(folder: CaseFolder, stated: Any) -> Any:
@@ -269,22 +276,14 @@ def _ended(data: bytes) -> bool:
 def _from_summaries(case: str, folders: Sequence[CaseFolder]) -> CaseResult:
     """The rates that HCIBench's summaries print, added up; nothing else of theirs is a figure."""
     parsed = [None if f.summary is None else parse_summary(f.summary) for f in folders]
-    blocks = [block for summary in parsed if summary is not None for block in summary.blocks]
     names = [_name(folder.name) for folder in folders]
     totals = [_split(summary, name) for summary, name in zip(parsed, names, strict=True)]
     known = [total for total in totals if total is not None]
-    text = "HCIBench's summary alone: rates as printed"
-    shares = sorted({name.read_percent for name in names if name and 0 < name.read_percent < 100})
-    if shares:
-        percents = ", ".join(str(share) for share in shares)
-        text += f", split by the workload's {percents} % of reads"
-    reason = Reason(
-        code="from-summary",
-        text=text + "; latencies and percentiles averaged over VMs are not taken",
-        next_step="import the folder with the VMs' own files, where it still exists",
-    )
-    received = sum(_vms(summary) for summary in parsed if summary is not None)
-    early = sum(block.finished_early for block in blocks)
+    said = [summary for summary in parsed if summary is not None]
+    received = sum(summary.vms for summary in said)
+    early = sum(summary.finished_early for summary in said)
+    without = [store for summary in said for store in summary.unsummarized]
+    reason = _from_summary([name for name in names if name is not None], without)
     whole = len(known) == len(folders)
     return CaseResult(
         case=case,
@@ -294,14 +293,23 @@ def _from_summaries(case: str, folders: Sequence[CaseFolder]) -> CaseResult:
         received_workers=received,
         total=_added(known) if whole else None,
         workers={},
-        degraded=early > 0,
+        degraded=early > 0 or bool(without),
         reason=None if whole else "the summary holds no figures",
     )
 
 
-def _vms(summary: Summary) -> int:
-    """VMs of a summary; its blocks are jobs of the same VMs, or datastores with as many each."""
-    return max((block.vms for block in summary.blocks if block.vms is not None), default=0)
+def _from_summary(names: Sequence[HcibenchName], without: Sequence[str]) -> Reason:
+    text = "HCIBench's summary alone: rates as printed"
+    shares = sorted({name.read_percent for name in names if 0 < name.read_percent < 100})
+    if shares:
+        percents = ", ".join(str(share) for share in shares)
+        text += f", split by the workload's {percents} % of reads"
+    return Reason(
+        code="from-summary",
+        text=text + "; latencies and percentiles averaged over VMs are not taken",
+        evidence=f"no VM of {', '.join(without)} ended in time" if without else None,
+        next_step="import the folder with the VMs' own files, where it still exists",
+    )
 
 
 def _added(totals: Sequence[TotalResult]) -> TotalResult:

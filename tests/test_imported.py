@@ -19,7 +19,6 @@ from orchestrator.hcibench_summary import (
     parse_settings,
     parse_summary,
     parse_usage,
-    summarized_nothing,
 )
 from orchestrator.imported import CaseFolder, import_hcibench
 from orchestrator.metrics import parse_metric
@@ -100,7 +99,49 @@ def test_several_stores_jobs_and_pods() -> None:
     ]
     assert summary.resources == {"Average": {"CPU USAGE": 51.5}}
     assert summary.early_files == ("/x/vm-1.json",)
-    assert summarized_nothing("All the VMs finished testing early, no results summarized")
+    assert (summary.vms, summary.finished_early) == (3, 2)
+
+
+STORES = (
+    "Datastore     = a\n"
+    "There are 1 VMs finished testing early, those VMs are not used for summarizing results\n"
+    "=====\nJOB_NAME\t= job0\nVMs\t\t= 4\nIOPS\t\t= 100.00 IO/S\n=====\n"
+    "There are 1 VMs finished testing early, those VMs are not used for summarizing results\n"
+    "=====\nJOB_NAME\t= job1\nVMs\t\t= 4\nIOPS\t\t= 50.00 IO/S\n=====\n"
+    "Datastore     = b\n=====\nJOB_NAME\t= job0\nVMs\t\t= 5\nIOPS\t\t= 100.00 IO/S\n=====\n"
+    "Datastore     = c\nAll the VMs finished testing early, no results summarized\n"
+)
+
+
+def test_vms_of_several_stores_are_added_and_of_several_jobs_are_not() -> None:
+    """Jobs run on the same VMs, each datastore has its own; one that ended nowhere is named."""
+    summary = parse_summary(STORES)
+    assert (summary.vms, summary.finished_early, summary.unsummarized) == (9, 1, ("c",))
+    case = import_hcibench([CaseFolder(f"{CASE}-1700000000", {}, STORES)], source="x").result.cases[
+        0
+    ]
+    assert (case.received_workers, case.expected_workers, case.degraded) == (9, 10, True)
+    assert parse_metric("iops").value(case.total) == pytest.approx(250)
+    assert case.verdict.reasons[0].evidence == "no VM of c ended in time"
+
+
+@pytest.mark.parametrize("word", ["PODS", "Pods"])
+def test_pods_of_both_releases(word: str) -> None:
+    """3.0 first said Pods and cut to whole MiB/s, then PODS with two digits; a block that the
+    parser appended once more counts once."""
+    block = (
+        f"StorageClass  = (default)\n=====\nJOB_NAME\t= job0\n{word}\t\t= 2\n"
+        "IOPS\t\t= 8771.93 IO/S\nTHROUGHPUT\t= 34.27 MB/s\n=====\n"
+    )
+    summary = parse_summary(
+        block * 2 + "All the Pods finished testing early, no results summarized"
+    )
+    assert (len(summary.blocks), summary.vms, summary.unsummarized) == (1, 2, ("(default)",))
+    lab = _lab()
+    folder = CaseFolder(lab.name, lab.outputs, block, lab.configuration)
+    found = {d.figure: d for d in import_hcibench([folder], source="x").cases[0].differences}
+    assert found["throughput"].theirs == 34.27
+    assert not found["throughput"].differs
 
 
 @given(st.text(alphabet="|=%:. \n\tJOBNAMEVsIOPS0123456789-+ResourceUg", max_size=200))
@@ -186,6 +227,35 @@ def test_a_vm_that_did_not_end_is_not_counted() -> None:
     case = import_hcibench([CaseFolder(folder.name, outputs)], source="x").result.cases[0]
     assert case.received_workers == 1
     assert "did not get to its end" in (case.workers["hci-fio-vsan01-1"].reason or "")
+
+
+def test_a_difference_of_vms_is_said_before_any_other() -> None:
+    """HCIBench's two VMs against the one whose file is whole: that is the reason."""
+    lab = _lab()
+    outputs = {**lab.outputs, "hci-fio-vsan01-2": b""}
+    folder = CaseFolder(lab.name, outputs, lab.summary, lab.configuration)
+    found = import_hcibench([folder], source="x").cases[0].differences
+    assert {item.why for item in found if item.differs} == {
+        "HCIBench's figures are of 2 VMs, its files hold those of 1"
+    }
+
+
+def test_without_a_configuration_nobody_knows_how_many_vms_there_were() -> None:
+    """HCIBench is silent about a VM whose file is missing, so such a case isn't valid."""
+    lab = _lab()
+    (case,) = import_hcibench([CaseFolder(lab.name, lab.outputs)], source="x").result.cases
+    assert case.verdict.value == "unknown"
+    assert case.verdict.reasons[0].code == "expected-workers-not-known"
+    assert case.timing.ramp_s is None
+    (known,) = import_hcibench([lab], source="x").result.cases
+    assert "expected-workers-not-known" not in {reason.code for reason in known.verdict.reasons}
+
+
+def test_vdbench_summaries_have_the_same_names() -> None:
+    """Rates of a vdbench test are split by the percent in its name, as fio's are."""
+    folder = CaseFolder(CASE.replace("fio-", "vdb-") + "-1700000000", {}, STORES)
+    (case,) = import_hcibench([folder], source="x").result.cases
+    assert parse_metric("read.iops").value(case.total) == pytest.approx(0.7 * 250)
 
 
 def _groups(outputs: tuple[int, ...], *, summaries: bool = False) -> list[CaseFolder]:
@@ -292,6 +362,51 @@ def test_command_imports_one_case_and_published_summaries(
     assert len(_result(tmp_path, "hcibench-published-a").cases) == 4
     # a second import under the same name doesn't write over the first
     assert run_cli(["import", "hcibench", str(PUBLISHED), "--runs", str(tmp_path)]) == 2
+
+
+def test_the_report_of_an_import_shows_what_was_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`hcio report` of the run prints what the import printed: every published figure is in it."""
+    run_cli(["import", "hcibench", str(PUBLISHED), "--runs", str(tmp_path), "--name", "a"])
+    printed = capsys.readouterr().out
+    assert run_cli(["report", "a", "--runs", str(tmp_path)]) == 3
+    assert capsys.readouterr().out == printed
+    for figures in FIGURES.values():
+        assert all(f"{value:,.4f}" in printed for value in figures[:6] if value)
+        assert f"cpu.usage {figures[6]:g} %" in printed
+    run_cli(["import", "hcibench", str(LAB), "--runs", str(tmp_path), "--name", "b"])
+    assert "HCIBench averages the VMs' means without weights" in capsys.readouterr().out
+    run_cli(["list", "--runs", str(tmp_path)])
+    assert "a  imported from hcibench  finished  4 done" in capsys.readouterr().out
+
+
+def test_blocks_of_several_stores_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block as HCIBench prints it, the VMs that it left out, the store without a block."""
+    (tmp_path / f"{CASE}-1700000000-res.txt").write_text(STORES)
+    run_cli(["import", "hcibench", str(tmp_path), "--runs", str(tmp_path / "r"), "--name", "a"])
+    shown = capsys.readouterr().out
+    assert "  a job1: 4 VMs, 50.00 IOPS\n  b job0: 5 VMs, 100.00 IOPS\n" in shown
+    assert "left out by HCIBench: 1 VMs" in shown
+    assert "c: all VMs finished early" in shown
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "=x", "-x", ".."])
+def test_a_name_is_a_folder_below_runs(tmp_path: Path, name: str) -> None:
+    """An id that leads elsewhere is usage, and nothing is written."""
+    runs = tmp_path / "a" / "runs"
+    assert run_cli(["import", "hcibench", str(LAB), "--runs", str(runs), f"--name={name}"]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_named_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its I/Os would count twice."""
+    file = DATA / "cases" / "06-no-samples" / "read-only.json"
+    again = file.parent / "." / file.name
+    assert run_cli(["import", "fio", str(file), str(again), "--runs", str(tmp_path)]) == 2
+    assert "count twice" in capsys.readouterr().err
 
 
 def test_command_imports_plain_fio_case_22(

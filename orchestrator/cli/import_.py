@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from orchestrator import __version__
 from orchestrator.analysis import UniqueNames, merge_files
 from orchestrator.catalog import dump_yaml, parse_document
 from orchestrator.cli.sides import runs_option
 from orchestrator.errors import EXIT_GOOD, EXIT_UNKNOWN, ConfigError
+from orchestrator.hcibench_differences import ImportedCase
 from orchestrator.hcibench_folders import split_folder
-from orchestrator.imported import (
-    CaseFolder,
-    ImportedCase,
-    import_hcibench,
-    with_provenance,
-)
-from orchestrator.report.imported import render_import, render_usage
+from orchestrator.imported import CaseFolder, import_hcibench, with_provenance
+from orchestrator.report.imported import render_imported
 from orchestrator.report.text import render_text
-from orchestrator.results import CaseResult, RunResult, write_result
+from orchestrator.results import RunResult, write_result
 from orchestrator.store import RunFolder, RunStore
 
 _SUMMARY_END = "-res.txt"
@@ -57,7 +54,7 @@ def hcibench_command(directory: Path, name: str | None, as_json: bool, runs: Pat
     """
     found = {item.name: item for item in _case_folders(directory)}
     imported = import_hcibench([item.texts() for item in found.values()], source=directory.name)
-    run_id = name or _safe(f"hcibench-{directory.resolve().name}")
+    run_id = _run_id(name, f"hcibench-{directory.resolve().name}")
     folder = _create(runs, run_id, "hcibench", directory, imported.result)
     for said in imported.cases:
         found[said.folder].keep(folder, said, imported.workers[said.folder])
@@ -67,30 +64,8 @@ def hcibench_command(directory: Path, name: str | None, as_json: bool, runs: Pat
         click.echo(write_result(result).decode(), nl=False)
     else:
         click.echo(f"imported as {run_id}: cases: {len(result.cases)}", err=True)
-        click.echo(_shown(result.cases, imported.cases), nl=False)
+        click.echo(render_text(result) + render_imported(result), nl=False)
     return _exit_code(result)
-
-
-def _shown(results: tuple[CaseResult, ...], cases: tuple[ImportedCase, ...]) -> str:
-    texts = []
-    for result in results:
-        members = [case for case in cases if case.case == result.case]
-        if len(members) > 1:
-            texts.append(render_import([(result.case, _state(result), ())]))
-        for case in members:
-            texts.append(render_import([(*_headed(result, case), case.differences)]))
-            if case.summary is not None:
-                texts.append(render_usage(case.summary.resources))
-    return "".join(texts)
-
-
-def _headed(result: CaseResult, case: ImportedCase) -> tuple[str, str]:
-    """A folder's name and state: the case's own, or in a mix its group's."""
-    if case.group is None:
-        return case.case, _state(result)
-    group = result.groups.get(case.group)
-    count = "" if group is None else f"{group.received_workers} of {group.expected_workers} VMs"
-    return f"{case.case}/{case.group}", count or "summary only"
 
 
 @import_command.command("fio")
@@ -103,11 +78,16 @@ def fio_command(
     files: tuple[Path, ...], case: str, name: str | None, as_json: bool, runs: Path
 ) -> int:
     """Import plain fio outputs (json or json+), one FILE a worker, as one case."""
+    _refuse_twice(files)
     names = UniqueNames()
     contents = {names.unique(path.stem): _read(path) for path in files}
     result = merge_files(contents.items(), case=_safe(case))
-    run_id = name or _safe(f"fio-{files[0].stem}" + (f"+{len(files) - 1}" if files[1:] else ""))
-    result = with_provenance(result, imported="fio", run=run_id, hcio=__version__)
+    run_id = _run_id(name, f"fio-{files[0].stem}" + (f"+{len(files) - 1}" if files[1:] else ""))
+    # a plain output doesn't say how long its ramp was
+    cases = tuple(replace(c, timing=replace(c.timing, ramp_s=None)) for c in result.cases)
+    result = with_provenance(
+        replace(result, cases=cases), imported="fio", run=run_id, hcio=__version__
+    )
     folder = _create(runs, run_id, "fio", files[0].parent, result)
     for worker, content in contents.items():
         folder.write_raw(_safe(case), _safe(worker), {"fio.json": content})
@@ -129,18 +109,38 @@ def _create(runs: Path, run_id: str, kind: str, source: Path, result: RunResult)
     return folder
 
 
-def _state(result: CaseResult) -> str:
-    count = f"{result.received_workers} of {result.expected_workers} VMs"
-    return f"{result.outcome}, {result.verdict.value}, {count}"
-
-
 def _exit_code(result: RunResult) -> int:
     return EXIT_GOOD if any(case.total is not None for case in result.cases) else EXIT_UNKNOWN
 
 
+def _run_id(name: str | None, made: str) -> str:
+    """The id that was asked for, or one made of the source's name."""
+    if name is None:
+        return _safe(made)
+    if name != _safe(name):
+        raise ConfigError(
+            f"--name {name!r} can't be a run's id: it names a folder below --runs",
+            next_step=f"take letters, digits, -, _ and dots, like {_safe(name)}",
+        )
+    return name
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    """The same file named twice would count twice."""
+    seen: set[Path] = set()
+    for path in files:
+        if path.resolve() in seen:
+            raise ConfigError(
+                f"{path}: named twice",
+                means="each file is one worker: its I/Os would count twice",
+                next_step="name every file once",
+            )
+        seen.add(path.resolve())
+
+
 def _safe(name: str) -> str:
-    """A name that is safe as a folder's."""
-    return _UNSAFE.sub("_", name).strip(".") or "unnamed"
+    """A name that is safe as a folder's, and no option or formula to whoever reads it."""
+    return _UNSAFE.sub("_", name).strip(".").lstrip("-=+") or "unnamed"
 
 
 def _read(path: Path) -> bytes:

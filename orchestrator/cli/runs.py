@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +22,13 @@ from orchestrator.cli.options import baseline_option, options_of_a_walk, runs_op
 from orchestrator.cli.presenting import exit_code, present
 from orchestrator.cli.sides import load_baseline, load_run
 from orchestrator.engine import AT_ONCE, Fleet
-from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, StoreError
+from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_UNKNOWN, HcioError, StoreError
 from orchestrator.journal import CASE_ARMING, finished_cases
 from orchestrator.plan import Plan, assignments
 from orchestrator.report.hcibench import render_hcibench
+from orchestrator.report.imported import render_imported
 from orchestrator.report.text import render_text
-from orchestrator.results import RunResult, write_result
+from orchestrator.results import RunResult, read_result, write_result
 from orchestrator.store import RESULT, Event, RunFolder, RunStore
 from orchestrator.turn import Mode
 
@@ -141,7 +143,9 @@ def report_command(run: str, runs: Path, form: str, as_json: bool, baseline: str
 def _rendered(result: RunResult, form: str) -> str:
     if form == "json":
         return write_result(result).decode()
-    return render_hcibench(result) if form == "hcibench" else render_text(result)
+    if form == "hcibench":
+        return render_hcibench(result)
+    return render_text(result) + render_imported(result)
 
 
 @click.command("list")
@@ -166,17 +170,35 @@ def _row(folder: RunFolder) -> dict[str, Any]:
     try:
         plan, events = read_plan(folder), folder.events()
     except StoreError as error:
+        if (row := _imported_row(folder)) is not None:
+            return row
         why = error.what.removeprefix(f"{folder.path}: ")
         return {"run": folder.id, "suite": "?", "state": why, "outcomes": {}}
-    outcomes: dict[str, int] = {}
-    for outcome in finished_cases(events).values():
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    outcomes = Counter(finished_cases(events).values())
     return {
         "run": folder.id,
         "suite": plan.suite,
         "state": journal_state(events),
         "cases": len(plan.cases),
         "outcomes": outcomes,
+    }
+
+
+def _imported_row(folder: RunFolder) -> dict[str, Any] | None:
+    """An imported run by its result; None for any other."""
+    text = folder.read_result()
+    try:
+        result = None if text is None else read_result(text.encode(), folder.id)
+    except HcioError:
+        return None
+    if result is None or "imported" not in result.provenance:
+        return None
+    return {
+        "run": folder.id,
+        "suite": f"imported from {result.provenance['imported']}",
+        "state": "finished",
+        "cases": len(result.cases),
+        "outcomes": Counter(case.outcome for case in result.cases),
     }
 
 
