@@ -25,7 +25,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.inventory import Inventory
 from orchestrator.matrix import Row
-from orchestrator.results import RunResult
+from orchestrator.results import CaseResult, RunResult
 from orchestrator.shapes import Name
 from orchestrator.suites import Values
 
@@ -95,7 +95,10 @@ class Step(BaseModel):
 
 
 class Record(BaseModel):
-    """What became of a step: the run that carries it out, and how that ended."""
+    """What became of a step: the run that carries it out, and how that ended.
+
+    A step may have several runs: one that Ctrl-C cut is followed by one of the cases it lost.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     step: str
@@ -131,8 +134,7 @@ def next_step(campaign: Campaign, records: Sequence[Record]) -> tuple[Step, str 
     """The step to carry out now, with the run to resume (None: a new run); None at the end.
 
     The last record of a step counts. A failed step has had its turn: with `on_failure: stop` the
-    campaign ends there, else the next one follows. A broken one (the lab's fault) is tried again
-    only when its record is taken away or `hcio resume` ended it well.
+    campaign ends there, else the next one follows; so has a broken one (the lab's fault).
     """
     last = {record.step: record for record in records}
     for step in plan_steps(campaign):
@@ -188,17 +190,45 @@ def _too_few(configuration: Configuration, what: str, asked: int, there: int) ->
     )
 
 
-def matrix_rows(
-    campaign: Campaign, records: Sequence[Record], results: Mapping[str, RunResult]
-) -> list[Row]:
+def matrix_rows(campaign: Campaign, cases: Mapping[str, Sequence[CaseResult]]) -> list[Row]:
     """The matrix's rows: one a configuration, its cases those of all its suites and repeats.
 
-    `results` holds runs' results by run id. A configuration without any has a row, empty.
+    `cases` holds the steps' cases by their keys. A configuration without any has a row, empty.
     """
-    runs = {record.step: record.run for record in records}
     rows = []
     for configuration in campaign.configurations:
         steps = [step for step in plan_steps(campaign) if step.configuration == configuration]
-        found = [results[runs[s.key]] for s in steps if runs.get(s.key) in results]
-        rows.append(Row(configuration.name, tuple(case for run in found for case in run.cases)))
+        found = [case for step in steps for case in cases.get(step.key, ())]
+        rows.append(Row(configuration.name, tuple(found)))
     return rows
+
+
+def runs_of(step: Step, records: Sequence[Record]) -> tuple[str, ...]:
+    """The runs that carry out a step, in the order in which they were begun."""
+    return tuple(dict.fromkeys(record.run for record in records if record.step == step.key))
+
+
+def step_cases(
+    step: Step, records: Sequence[Record], results: Mapping[str, RunResult]
+) -> tuple[CaseResult, ...]:
+    """A step's cases over all its runs; of one that ran again the last time counts."""
+    found: dict[str, CaseResult] = {}
+    for run in runs_of(step, records):
+        if run in results:
+            found |= {case.case: case for case in results[run].cases}
+    return tuple(found.values())
+
+
+def stopped_cases(cases: Sequence[CaseResult]) -> frozenset[str]:
+    """The ids of those that Ctrl-C ended: the campaign that goes on measures them again."""
+    return frozenset(case.case for case in cases if case.outcome == "skipped")
+
+
+def unmeasured(
+    planned: Sequence[str], cases: Sequence[CaseResult], *, gated: bool
+) -> frozenset[str]:
+    """The ids of planned cases that have no end yet, or a bad one. Of repeats behind a gate, those
+    that never began were not needed."""
+    absent = "done" if gated else "skipped"
+    ended = {case.case: case.outcome for case in cases}
+    return frozenset(name for name in planned if ended.get(name, absent) != "done")

@@ -11,6 +11,7 @@ from orchestrator.collected import Ended, raw_files
 from orchestrator.crew import Crew
 from orchestrator.endings import ended_at, ended_by, outcome_of, started_at
 from orchestrator.errors import HcioError
+from orchestrator.journal import CASE_STOPPED
 from orchestrator.store import RunFolder
 from orchestrator.worker.session import Fetched
 from orchestrator.worker.states import CaseState
@@ -117,4 +118,13 @@ class Harvest:
             return "broken", error.what
         if state is None:
             return "broken", "it did not answer"
+        if state.state == "staged" and self._stopped():
+            return "skipped", "stopped before its start"
         return outcome_of(state)
+
+    def _stopped(self) -> bool:
+        """Whether we took the case back ourselves: then its worker didn't miss its start."""
+        events = self.folder.events()
+        return any(
+            e.name == CASE_STOPPED and e.fields.get("case") == self.spec.case for e in events
+        )

@@ -10,6 +10,7 @@ from orchestrator.store import Event
 CASE_FINISHED = "case.finished"
 CASE_ARMING = "case.arming"
 CASE_DECIDED = "case.decided"
+CASE_STOPPED = "case.stopped"
 WARMED_UP = "case.warmed-up"
 PREPARED = "prepare.finished"
 WORKER_COLLECTED = "worker.collected"

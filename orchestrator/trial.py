@@ -14,6 +14,7 @@ from orchestrator.clocks import ClockReading
 from orchestrator.crew import Crew
 from orchestrator.engine import Fleet
 from orchestrator.harvest import Harvest
+from orchestrator.journal import CASE_STOPPED
 from orchestrator.plan import Plan
 from orchestrator.progress import Notice, Snapshot
 from orchestrator.spec import Lab, Spec
@@ -134,7 +135,7 @@ class Trial:
         names = [n for n in self.fleet.alive(self.spec.workers) if not self.watched.over(n)]
         self.watched.silent = dict(self.fleet.stop(names, self.spec.case).errors)
         self.watched.take(self.fleet.poll(names, self.spec.case))
-        self.folder.record("case.stopped", case=self.spec.case)
+        self.folder.record(CASE_STOPPED, case=self.spec.case)
 
     def _tell(self, now: float) -> None:
         t0 = self.t0 if self.t0 is not None else now

@@ -15,6 +15,10 @@ from orchestrator.campaign import (
     matrix_rows,
     next_step,
     plan_steps,
+    runs_of,
+    step_cases,
+    stopped_cases,
+    unmeasured,
 )
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
@@ -27,6 +31,7 @@ from orchestrator.results import (
     TotalResult,
     Verdict,
 )
+from orchestrator.results import Outcome as CaseOutcome
 
 
 def _campaign(**changes: Any) -> Campaign:
@@ -146,26 +151,54 @@ def test_what_is_stated_beside_the_figures() -> None:
     }
 
 
+def _case(case: str, iops: float, outcome: CaseOutcome = "done") -> CaseResult:
+    total = TotalResult(read=DirectionResult(ios=1, bytes=1, iops=iops, bytes_per_s=iops))
+    return CaseResult(
+        case=case,
+        outcome=outcome,
+        verdict=Verdict(value="valid"),
+        expected_workers=1,
+        received_workers=1,
+        total=total,
+        workers={},
+    )
+
+
+def test_a_step_of_several_runs_has_each_case_once() -> None:
+    """What a second run measured again stands for what the first one lost."""
+    step, other, *_ = plan_steps(_campaign())
+    records = [
+        Record(step=step.key, run="r0", outcome="running"),
+        Record(step=step.key, run="r0", outcome="failed"),
+        Record(step=other.key, run="r9", outcome="done"),
+        Record(step=step.key, run="r1", outcome="done"),
+    ]
+    results = {
+        "r0": RunResult(cases=(_case("4k", 1.0), _case("8k", 2.0, "skipped"))),
+        "r1": RunResult(cases=(_case("8k", 3.0),)),
+    }
+    assert runs_of(step, records) == ("r0", "r1")
+    first = step_cases(step, records[:2], results)
+    assert stopped_cases(first) == {"8k"}
+    cases = step_cases(step, records, results)
+    assert [(c.case, c.outcome) for c in cases] == [("4k", "done"), ("8k", "done")]
+    assert not stopped_cases(cases)
+
+
+def test_what_is_left_to_measure() -> None:
+    """What has no end, or a bad one; repeats that a gate left out are not left."""
+    cases = [_case("a", 1.0), _case("b", 1.0, "failed")]
+    assert unmeasured(["a", "b", "c"], cases, gated=False) == {"b", "c"}
+    assert unmeasured(["a", "b", "c"], cases, gated=True) == {"b"}
+    assert unmeasured(["a", "b"], [], gated=False) == {"a", "b"}
+
+
 def test_the_matrix_has_a_row_for_every_configuration() -> None:
     """Suites of a configuration share its row; one that never ran is there, without figures."""
 
-    def run(case: str, iops: float) -> RunResult:
-        total = TotalResult(read=DirectionResult(ios=1, bytes=1, iops=iops, bytes_per_s=iops))
-        result = CaseResult(
-            case=case,
-            outcome="done",
-            verdict=Verdict(value="valid"),
-            expected_workers=1,
-            received_workers=1,
-            total=total,
-            workers={},
-        )
-        return RunResult(cases=(result,))
-
     campaign = _campaign()
-    steps = plan_steps(campaign)
-    records = [Record(step=steps[i].key, run=f"r{i}", outcome="done") for i in range(2)]
-    rows = matrix_rows(campaign, records, {"r0": run("4k", 1e3), "r1": run("8k", 2e3)})
+    first, second, *_ = plan_steps(campaign)
+    rows = matrix_rows(campaign, {first.key: [_case("4k", 1e3)], second.key: [_case("8k", 2e3)]})
     matrix = build_matrix(rows)
     assert [cell.value for cell in matrix.rows["RAID-1"]] == [1e3, 2e3]
     assert [cell.value for cell in matrix.rows["RAID-5"]] == [None, None]
