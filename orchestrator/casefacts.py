@@ -55,7 +55,8 @@ class JobCap:
 
     `iops` and `bytes_per_s` by direction are those of all its clones (numjobs) together; a
     direction that isn't limited is left out. `clone_iops` is what one clone has to issue each
-    second (None: not known), `depth` how many I/Os it may have outstanding.
+    second (None: not known), `depth` how many I/Os it may have outstanding. `poisson`: arrivals are
+    random (rate_process), so their number is, too.
     """
 
     job: str
@@ -63,6 +64,7 @@ class JobCap:
     bytes_per_s: Mapping[str, float] = field(default_factory=dict)
     clone_iops: float | None = None
     depth: int = 1
+    poisson: bool = False
 
 
 @dataclass(frozen=True)

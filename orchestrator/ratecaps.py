@@ -8,7 +8,7 @@ from orchestrator import demand
 from orchestrator.casefacts import JobCap
 from orchestrator.profiles import Job, Profile
 from orchestrator.sections import JobText, fio_directions, fio_int, named_files
-from orchestrator.shapes import Shape
+from orchestrator.shapes import OptionValue, Shape
 
 _SIDES = ("read", "write")
 #: fio's own block size.
@@ -38,6 +38,7 @@ def _of_assignment(item: demand.Assignment, label: str, engine: str) -> JobCap |
         bytes_per_s=_times(size, shape.numjobs),
         clone_iops=sum(iops.values()) + sum(value / blocks[side] for side, value in size.items()),
         depth=_depth(shape, engine),
+        poisson=_is_poisson(shape.options),
     )
 
 
@@ -65,7 +66,12 @@ def _of_file(job: JobText, labels: Sequence[str]) -> Iterator[JobCap]:
                 depth=1
                 if engine in demand.SYNCHRONOUS
                 else fio_int(options.get("iodepth", "1")) or 1,
+                poisson=_is_poisson(options),
             )
+
+
+def _is_poisson(options: Mapping[str, OptionValue] | Mapping[str, str]) -> bool:
+    return options.get("rate_process") == "poisson"
 
 
 def _asked(value: str | None, happens: tuple[bool, bool]) -> dict[str, int]:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.casefacts import Cache, CaseFacts, Limit
+from orchestrator.casefacts import Cache, CaseFacts, Limit, depth_for_rate
 from orchestrator.caseload import case_facts
+from orchestrator.catalog import Catalog
 from orchestrator.errors import InputError
 from orchestrator.inventory import InventoryFile, resolve_inventory
 from orchestrator.plan import build_plan
 from orchestrator.profiles import Profile
+from orchestrator.ratecaps import job_caps
 from orchestrator.suites import Case, Suite
 
 GIB = 1 << 30
@@ -77,6 +79,15 @@ def test_cap_in_bytes_is_told_in_ios_too() -> None:
     caps = facts({"rate": {"bytes_per_s": "10MiB/s"}, "block_size": "64k"}).caps["w1"]
     assert caps[0].bytes_per_s == {"read": 5 << 20}
     assert caps[0].clone_iops == 80
+
+
+def test_the_shipped_rate_profile_issues_every_io_on_time() -> None:
+    """Its depth holds a second's I/Os of its job, on one target or more; arrivals are random."""
+    found = Catalog.of().find_profile("4k-70r-rated")
+    (cap,) = job_caps(found, ["disk0"])
+    assert cap.clone_iops == 2000
+    assert cap.depth >= depth_for_rate(2000)
+    assert cap.poisson
 
 
 def test_only_limited_jobs_have_caps() -> None:

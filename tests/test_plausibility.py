@@ -343,6 +343,21 @@ def replace_caps(facts: CaseFacts, **more: tuple[JobCap, ...]) -> CaseFacts:
     return CaseFacts(paced=facts.paced, caps={**facts.caps, **more})
 
 
+def test_a_slow_rate_may_lack_an_io_and_a_random_one_more() -> None:
+    """30 I/Os of 31 are a rate that was kept; 9,000 of 9,200 are when arrivals are random."""
+    result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)
+    job = result.workers["w1"].jobs["disk1"]
+    assert job.read is not None
+    few = replace(job, read=replace(job.read, ios=30, iops=30 / 45))
+    slow = replace(result, workers={"w1": replace(result.workers["w1"], jobs={"disk1": few})})
+    cap = JobCap("disk1", iops={"read": 31 / 45}, clone_iops=31 / 45, depth=400)
+    assert "rate-not-kept" not in found(slow, standstill(cap))
+    steady = JobCap("disk1", iops={"read": 9200 / 45}, clone_iops=9200 / 45, depth=400)
+    assert "rate-not-kept" in found(result, standstill(steady))
+    by_chance = JobCap("disk1", iops=steady.iops, clone_iops=9200 / 45, depth=400, poisson=True)
+    assert "rate-not-kept" not in found(result, standstill(by_chance))
+
+
 def test_a_cap_in_bytes_is_a_cap() -> None:
     """Reached: 200 reads of 4 KiB; short: of 8 KiB."""
     result = case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.casefacts import JobCap, depth_for_rate
 from orchestrator.plausibility.base import Plausible, sides
-from orchestrator.results import JobResult, LatencyResult, Reason
+from orchestrator.results import DirectionResult, JobResult, LatencyResult, Reason
 
 
 def check_cap(subject: Plausible) -> Iterator[Reason]:
@@ -18,8 +19,8 @@ def check_cap(subject: Plausible) -> Iterator[Reason]:
     kept = subject.facts.thresholds.cap_kept
     for group, names in subject.groups().items():
         for figure, unit in (("iops", "IOPS"), ("bytes_per_s", "B/s")):
-            asked, found = _asked_and_found(subject, names, figure)
-            if found >= kept * asked:
+            asked, found, slack = _asked_and_found(subject, names, figure)
+            if found + slack >= kept * asked:
                 continue
             whose = f"group {group}: " if len(subject.groups()) > 1 else ""
             yield Reason(
@@ -33,15 +34,26 @@ def check_cap(subject: Plausible) -> Iterator[Reason]:
             )
 
 
-def _asked_and_found(subject: Plausible, names: list[str], figure: str) -> tuple[float, float]:
-    """Sums over the limited directions of the limited jobs whose rate is known."""
-    asked = found = 0.0
+def _asked_and_found(
+    subject: Plausible, names: list[str], figure: str
+) -> tuple[float, float, float]:
+    """Sums over the limited directions of the limited jobs whose rate is known, and what may be
+    lacking by chance."""
+    asked = found = slack = 0.0
     for _, cap, job in _capped(subject, names):
         for side, direction in sides(job):
             limit, rate = getattr(cap, figure).get(side), getattr(direction, figure)
             if limit and rate is not None:
                 asked, found = asked + limit, found + rate
-    return asked, found
+                slack += rate * _by_chance(cap, job, direction)
+    return asked, found, slack
+
+
+def _by_chance(cap: JobCap, job: JobResult, direction: DirectionResult) -> float:
+    """The part of a rate that the measured time's ends may cost: an I/O of each clone, and three
+    deviations of the number of random arrivals."""
+    count = direction.ios or 1
+    return (job.entries + (3 * math.sqrt(count) if cap.poisson else 0)) / count
 
 
 def _capped(subject: Plausible, names: list[str]) -> Iterator[tuple[str, JobCap, JobResult]]:
@@ -100,7 +112,7 @@ def _omission(subject: Plausible, side: str, late: list[_Late]) -> Reason:
     """The worst of them, with the number of the others."""
     worst = max(late, key=lambda one: (one.broad, one.due / one.cap.depth))
     longest = (worst.latency.max or 0) / 1e6
-    more = f"; so in {len(late)} jobs" if len(late) > 1 else ""
+    more = f"; likewise in {len(late) - 1} more" if len(late) > 1 else ""
     return Reason(
         code="coordinated-omission",
         text=f"{side}: during the slowest I/O ({longest:.3g} ms) job {worst.cap.job!r} had "
