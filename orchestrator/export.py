@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -187,7 +188,8 @@ CASE_COLUMNS: Final = tuple(column for column, _ in _CASES)
 #: One row a second, direction and part of the cluster, where the run kept a series.
 SECOND_COLUMNS: Final = (
     Column("run", "text", "the run's id"),
-    Column("case", "text", "the case's id"),
+    Column("case", "text", "the case's id, without its repeat"),
+    Column("repeat", "whole", "which repeat of the case; empty when it isn't repeated"),
     Column("scope", "text", "total, host, group or worker"),
     Column("name", "text", "which host, group or worker; total for the total"),
     Column("second", "whole", "whole seconds since the series began"),
@@ -214,8 +216,16 @@ def case_rows(run_id: str, run: RunResult) -> list[dict[str, Value]]:
     return [{column.name: read(run_id, case) for column, read in _CASES} for case in run.cases]
 
 
+#: What a spreadsheet takes for a formula's begin when it opens a CSV file.
+FORMULA: Final = r"^[=+\-@\t\r]"
+
+
 def render_csv(columns: Sequence[Column], rows: Iterable[Row]) -> str:
-    """CSV with a head and `\\n` line ends; what isn't known is empty, yes/no is true/false."""
+    """CSV with a head and `\\n` line ends; what isn't known is empty, yes/no is true/false.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe before it: names and
+    versions come from files of other people.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = [column.name for column in columns]
@@ -228,6 +238,8 @@ def render_csv(columns: Sequence[Column], rows: Iterable[Row]) -> str:
 def _csv_value(value: Value) -> Value:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str) and re.match(FORMULA, value):
+        return f"'{value}"
     return value
 
 
@@ -245,7 +257,8 @@ def columns_document() -> str:
         "",
         "Made from `orchestrator/export.py`; a test compares them. Units are in the names: ns,",
         "bytes, s. What isn't known is empty (null), never 0. Kinds: text, whole (number),",
-        "number, yes/no.",
+        "number, yes/no. In CSV, text that begins like a formula (= + - @) has an apostrophe",
+        "before it, so that no spreadsheet runs it.",
     ]
     for title, columns in (("One row a case", CASE_COLUMNS), ("One row a second", SECOND_COLUMNS)):
         lines += ["", f"## {title}", "", "| column | kind | meaning |", "| --- | --- | --- |"]

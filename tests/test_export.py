@@ -172,11 +172,29 @@ def test_command_writes_seconds(runs: Path, capsys: pytest.CaptureFixture[str]) 
     read = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert list(read[0]) == [column.name for column in SECOND_COLUMNS]
     assert {row["scope"] for row in read} == {"total"}
-    assert {row["case"] for row in read} == {"4k.repeat=1"}
+    assert {(row["case"], row["repeat"]) for row in read} == {("4k", "1")}
     assert run_cli([*base, "r", "--scope", "all", "--format", "json"]) == 0
     assert {row["scope"] for row in json.loads(capsys.readouterr().out)["rows"]} >= {"host"}
     assert run_cli([*base, "bare"]) == 3
     assert "no series was kept" in capsys.readouterr().err
+    assert run_cli([*base, "r", "bare"]) == 0
+    shown = capsys.readouterr()
+    assert len(list(csv.DictReader(io.StringIO(shown.out)))) == len(read)
+    assert "no series was kept of r/4k.repeat=2" in shown.err
+    assert "bare/4k.repeat=1" in shown.err
+
+
+@pytest.mark.parametrize("per", ["case", "second"])
+def test_csv_holds_no_formula(runs: Path, per: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name from elsewhere that begins like a formula is text to every spreadsheet; a name with
+    a comma and a quote comes back as it is."""
+    for name in ("=cmd|' C calc'!A0", '@x,"y"', "plain"):
+        (runs / "r").rename(runs / name)
+        arguments = ["export", str(runs / name), "--runs", str(runs), "--per", per]
+        assert run_cli(arguments) == 0
+        (row, *_) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert row["run"] == (name if name == "plain" else f"'{name}")
+        (runs / name).rename(runs / "r")
 
 
 def test_workbook_has_seconds_where_there_are_any(runs: Path, tmp_path: Path) -> None:
@@ -210,10 +228,12 @@ def test_comparison_uses_the_series(
     tmp_path: Path, merged: RunResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One run a side whose series is long enough is judged by block means."""
-    folder = RunStore(tmp_path).create("one", "suite: s\n")
-    folder.write("result.json", write_result(RunResult(cases=merged.cases[:1])).decode())
-    assert write_series(folder.path / "series.parquet", [Member("w1", find_logs(LOGS))])
-    arguments = ["compare", "one", "one", "--runs", str(tmp_path), "--metric", "iops", "--json"]
+    store = RunStore(tmp_path)
+    for name in ("one", "two"):
+        folder = store.create(name, "suite: s\n")
+        folder.write("result.json", write_result(RunResult(cases=merged.cases[:1])).decode())
+        assert write_series(folder.path / "series.parquet", [Member("w1", find_logs(LOGS))])
+    arguments = ["compare", "one", "two", "--runs", str(tmp_path), "--metric", "iops", "--json"]
     assert run_cli(arguments) == 3
     (case,) = json.loads(capsys.readouterr().out)["comparisons"][0]["cases"]
     assert [row["method"] for row in case["rows"]] == ["block means"]
@@ -232,7 +252,7 @@ def test_a_common_series_file_is_told_apart_by_case(
     pl.concat(named).write_parquet(folder.path / "series.parquet")
     assert run_cli(["export", "all", "--runs", str(tmp_path), "--per", "second"]) == 0
     read = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    counts = [sum(row["case"] == f"4k.repeat={n}" for row in read) for n in (1, 2)]
+    counts = [sum(row["repeat"] == n for row in read) for n in ("1", "2")]
     assert counts[0] == counts[1] > 0
 
 

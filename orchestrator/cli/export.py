@@ -12,6 +12,7 @@ from orchestrator.cli.sides import case_series, load_run, runs_option
 from orchestrator.errors import ConfigError, IncompatibleResults
 from orchestrator.export import (
     CASE_COLUMNS,
+    FORMULA,
     SECOND_COLUMNS,
     Column,
     Row,
@@ -21,6 +22,7 @@ from orchestrator.export import (
     render_csv,
     render_json,
 )
+from orchestrator.repeats import split_repeat
 from orchestrator.spreadsheet import MOST_ROWS, Sheet, write_workbook
 
 if TYPE_CHECKING:
@@ -108,20 +110,29 @@ def _cases(references: Sequence[str], runs: Path) -> list[dict[str, Value]]:
 
 
 def _seconds(references: Sequence[str], scope: str, runs: Path) -> pl.DataFrame:
-    """All seconds of all runs; raises IncompatibleResults when no run kept a series."""
+    """All seconds of all runs; raises IncompatibleResults when no run kept a series.
+
+    Cases without one are named on stderr: nothing in the table tells of them.
+    """
     import polars as pl
 
-    frames = []
+    frames, without = [], []
     for reference in references:
         result, _, folder = load_run(reference, runs)
         for case in result.cases:
             frame = case_series(folder, case.case, alone=len(result.cases) == 1)
+            run = folder.name if folder else reference
             if frame is None:
+                without.append(f"{run}/{case.case}")
                 continue
             if scope != "all":
                 frame = frame.filter(pl.col("scope") == scope)
-            run = folder.name if folder else reference
-            named = frame.with_columns(pl.lit(run).alias("run"), pl.lit(case.case).alias("case"))
+            base, repeat = split_repeat(case.case)
+            named = frame.with_columns(
+                pl.lit(run).alias("run"),
+                pl.lit(base).alias("case"),
+                pl.lit(repeat, pl.Int64).alias("repeat"),
+            )
             found = named.collect().with_columns(
                 pl.col("scope", "name", "direction").cast(pl.String)
             )
@@ -132,15 +143,27 @@ def _seconds(references: Sequence[str], scope: str, runs: Path) -> pl.DataFrame:
             means="there are no seconds to write",
             next_step="export one row a case, or run with per-second logs",
         )
+    if without:
+        click.echo(f"no series was kept of {', '.join(without)}", err=True)
     return pl.concat(frames)
 
 
 def _seconds_content(frame: pl.DataFrame, form: str) -> bytes:
     if form == "csv":
-        return frame.write_csv().encode()
+        return _no_formula(frame).write_csv().encode()
     if form == "json":
         return render_json(SECOND_COLUMNS, frame.to_dicts()).encode()
     return _parquet(frame)
+
+
+def _no_formula(frame: pl.DataFrame) -> pl.DataFrame:
+    """As `render_csv` does for the rows of cases."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    return frame.with_columns(
+        pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep()
+    )
 
 
 def _frame(columns: Sequence[Column], rows: Sequence[Row]) -> pl.DataFrame:
@@ -173,8 +196,9 @@ def _workbook(references: Sequence[str], scope: str, runs: Path) -> bytes:
             )
         head = [column.name for column in SECOND_COLUMNS]
         sheets.append(Sheet("seconds", [head, *seconds.iter_rows()]))
-    meanings = [[c.name, c.kind, c.meaning] for c in (*CASE_COLUMNS, *SECOND_COLUMNS)]
-    sheets.append(Sheet("columns", [["column", "kind", "meaning"], *meanings]))
+    tables = (("cases", CASE_COLUMNS), ("seconds", SECOND_COLUMNS))
+    meanings = [[table, c.name, c.kind, c.meaning] for table, columns in tables for c in columns]
+    sheets.append(Sheet("columns", [["sheet", "column", "kind", "meaning"], *meanings]))
     return write_workbook(sheets)
 
 
