@@ -97,6 +97,29 @@ def test_repeats_are_averaged_and_counted() -> None:
     assert build_matrix([first, second]).rows == {"x": (Cell(200.0, 3, ""),)}
 
 
+def test_an_invalid_repeat_does_not_spoil_the_mean() -> None:
+    """It is left out where there are others, and the cell says so."""
+    bad = replace(_case("c", 4096, 100, 900), verdict=Verdict(value="invalid"))
+    (cell,) = build_matrix([Row("x", (_case("c", 4096, 100, 100), bad))]).rows["x"]
+    assert (cell.value, cell.runs) == (100.0, 1)
+    assert cell.note == "invalid (1 of 2 repeats count)"
+
+
+def test_another_workload_of_the_same_name_is_said() -> None:
+    """Down a column one thing is measured: another block size or mix is marked, noise is not."""
+    rows = [
+        Row("lost", (replace(_case("c", 4096, 70, 1), outcome="failed", total=None),)),
+        Row("a", (_case("c", 4096, 70, 1000),)),
+        Row("b", (_case("c", 4096, 71, 1100),)),
+        Row("c", (_case("c", 8192, 70, 900),)),
+        Row("d", (_case("c", 4096, 100, 900),)),
+    ]
+    found = {name: cells[0].note for name, cells in build_matrix(rows).rows.items()}
+    assert (found["a"], found["b"]) == ("", "")
+    assert "another workload (8 KiB, 70% reads; the first row's: 4 KiB, 70% reads)" in found["c"]
+    assert "4 KiB, 100% reads" in found["d"]
+
+
 def test_what_is_missing_says_why() -> None:
     """Not run, failed and invalid are told apart; none of them is a 0."""
     good = _case("c", 4096, 100, 100)
@@ -119,3 +142,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "4 SSD" in capsys.readouterr().out
     assert run_cli(["matrix", str(path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["rows"]) == [str(path)]
+    other = tmp_path / "s.json"
+    other.write_bytes(path.read_bytes())
+    assert run_cli(["matrix", f"x={path},{other}", "--json"]) == 0
+    assert {cell["runs"] for cell in json.loads(capsys.readouterr().out)["rows"]["x"]} == {2}
+    assert run_cli(["matrix", f"x={path}", f"x={path}"]) == 2
+    assert "already" in capsys.readouterr().err

@@ -92,7 +92,7 @@ class Steps:
         click.echo(f"step {step.title}{': resumed' if folder else ''}", err=True)
         if folder is None:
             return self._walk(step, self._begin(step))
-        if not self._walk(step, folder):
+        if not self._walk(step, folder, resumed=True):
             return False
         stopped = stopped_cases(standing(step, self.book.records(), self.store).cases)
         if not stopped:
@@ -112,8 +112,11 @@ class Steps:
         self.book.add(Record(step=step.key, run=plan.run, outcome="running"))
         return folder
 
-    def _walk(self, step: Step, folder: RunFolder) -> bool:
-        """Walk a run and record how it ended; False when the user interrupted it."""
+    def _walk(self, step: Step, folder: RunFolder, *, resumed: bool = False) -> bool:
+        """Walk a run and record how it ended; False when the user interrupted it.
+
+        A resumed one that Ctrl-C has left without a case isn't at its end yet: no record.
+        """
         plan = read_plan(folder)
         try:
             walked = walk(plan, folder, Mode(), poll=self.poll, forks=self.forks)
@@ -123,7 +126,8 @@ class Steps:
             return True
         if walked.interrupted or walked.result is None:
             return False
-        outcome = standing(step, self.book.records(), self.store).outcome
-        self.book.add(Record(step=step.key, run=plan.run, outcome=outcome))
-        click.echo(f"step {step.title}: {outcome}", err=True)
+        found = standing(step, self.book.records(), self.store)
+        if not (resumed and stopped_cases(found.cases)):
+            self.book.add(Record(step=step.key, run=plan.run, outcome=found.outcome))
+            click.echo(f"step {step.title}: {found.outcome}", err=True)
         return True
