@@ -24,7 +24,9 @@ from msgspec import Struct
 from orchestrator.analysis import merge_files
 from orchestrator.errors import HcioError
 from orchestrator.hcibench_summary import parse_summary
+from orchestrator.imported import CaseFolder, import_hcibench
 from orchestrator.metrics import parse_metric
+from orchestrator.report.imported import render_imported
 from orchestrator.results import CaseResult, read_result, write_result
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -302,13 +304,22 @@ def run_chunk(job: tuple[int, int, Sequence[Path]]) -> Tally:
 
 
 def _judge_summary(name: str, data: bytes, tally: Tally) -> None:
+    """A damaged summary, alone and as a folder that is imported, written and printed."""
     tally.mutants += 1
+    text = data.decode("utf-8", "replace")
     try:
-        blocks = parse_summary(data.decode("utf-8", "replace")).blocks
+        blocks = parse_summary(text).blocks
+        folder = CaseFolder(name.partition("-res.txt")[0], {}, text)
+        written = write_result(import_hcibench([folder], source="mutant").result)
+        json.loads(written, parse_constant=_refuse)
+        result = read_result(written, "mutant")
+        render_imported(result)
+        total = result.cases[0].total
     except Exception as error:  # noqa: BLE001 - a crash is what is looked for
         tally.failures.append(f"{name}: crash: {type(error).__name__}: {error}")
         return
     values = [value for b in blocks for value in (b.iops, b.throughput_mib, b.read_ms) if value]
+    values += [value for f in _FIGURES if (value := parse_metric(f).value(total)) is not None]
     if any(not 0 <= value < math.inf for value in values):
         tally.failures.append(f"{name}: an impossible figure in {values}")
     tally.same += 1

@@ -285,5 +285,6 @@ class _Search:
         if not self._may_probe():
             notes.append(f"stopped probing at the limit of {self.settings.most_probes}")
         if self.top is not None and self.top.met:
-            notes.append("the objective holds at the highest load: more may be possible")
+            more = "above --most" if self.settings.axis == "iodepth" else "with a deeper queue"
+            notes.append(f"the objective holds at the highest load: more may be possible {more}")
         return notes

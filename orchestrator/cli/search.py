@@ -165,6 +165,8 @@ def search_plan(plan: Plan, words: dict[str, object]) -> Plan:
             next_step="search over --axis rate, or --set engine=libaio",
         )
     sought = Sought.model_validate({**words, "case": case, "targets": targets})
+    if not sought.probe_runtime:
+        raise ConfigError("--probe is 0: nothing is measured", next_step="take a second or more")
     if sought.most < sought.least and sought.axis == "iodepth":
         raise ConfigError("--most is below --least", next_step="swap them")
     return plan.model_copy(update={"cases": (), "sought": sought})

@@ -36,6 +36,7 @@ def ask(*words: str, folder: Path) -> str:
         (("4k-100r-random", *SLO, "--set", "engine=psync"), "one I/O in flight whatever"),
         (("4k-100r-random", *SLO, "--set", "until=steady"), "until has no place in a search"),
         (("4k-100r-random", *SLO, "--least", "9", "--most", "8"), "--most is below --least"),
+        (("4k-100r-random", *SLO, "--probe", "0", "--dry-run"), "--probe is 0"),
         (("4k-100r-random", "--slo", "write.p99 <= 1s", "--dry-run"), "has no writes"),
         (("4k-100r-random", "--slo", "vs baseline iops >= -5%"), "an objective is of the probe"),
     ],
