@@ -190,7 +190,7 @@ def _absolute(rule: Rule, repeats: Sequence[CaseResult], confidence: float) -> t
         if summary.count > 1:
             evidence += f" (mean of {summary.count} runs)"
         return ("pass" if rule.holds(summary.mean) else "fail"), evidence
-    evidence += f" ± {show_value(summary.half_width, unit)} ({summary.count} runs)"
+    evidence += f" ± {show_value(summary.half_width, unit, summary.mean)} ({summary.count} runs)"
     ends = (summary.mean - summary.half_width, summary.mean + summary.half_width)
     return _of_interval(rule, *ends), evidence
 

@@ -195,14 +195,16 @@ METRICS: Final = _metrics()
 METRIC_NAMES: Final = tuple(metric.name for metric in METRICS)
 
 
-def show_value(value: float | None, unit: Unit) -> str:
-    """A figure for people, in the unit that fits: `30,584`, `119.00 MB/s`, `7.830 ms`."""
+def show_value(value: float | None, unit: Unit, like: float | None = None) -> str:
+    """A figure for people, in the unit that fits it (or `like`, which it stands beside): `30,584`,
+    `119.00 MB/s`, `7.830 ms`."""
     if value is None:
         return "-"
     if unit == "IOPS":
         return f"{value:,.0f}" if value >= 100 else f"{value:,.4g}"
     if unit == "B/s":
         return f"{value / 1e6:,.2f} MB/s"
-    if value >= 1e9:
+    size = value if like is None else like
+    if size >= 1e9:
         return f"{value / 1e9:,.3f} s"
-    return f"{value / 1e6:,.3f} ms" if value >= 1e5 else f"{value / 1e3:,.2f} µs"
+    return f"{value / 1e6:,.3f} ms" if size >= 1e5 else f"{value / 1e3:,.2f} µs"

@@ -24,6 +24,29 @@ class Spread(Struct, frozen=True):
     lacking: int = 0
 
 
+class Reached(Struct, frozen=True):
+    """What a suite's gate (`repeats: {within: 2%}`) came to for one case: whether the interval is
+    as narrow as asked, and the arithmetic in words."""
+
+    case: str
+    metric: str
+    reached: bool
+    text: str
+
+
+def gates(cases: Iterable[CaseResult], repeats: Repeats) -> tuple[Reached, ...]:
+    """What the gate came to, for the cases that are repeated; nothing without a gate."""
+    if repeats.gate is None:
+        return ()
+    metric = parse_metric(repeats.metric)
+    found: list[Reached] = []
+    for case, own in group_repeats(cases).items():
+        if any(split_repeat(result.case)[1] is not None for result in own):
+            decision = decide(repeats.gate, _values(metric, own))
+            found.append(Reached(case, metric.name, decision.reached, decision.text))
+    return tuple(found)
+
+
 def spreads(
     cases: Iterable[CaseResult],
     metrics: Sequence[Metric] = METRICS,

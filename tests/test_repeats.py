@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from orchestrator.expansion import expand_suite
+from orchestrator.metrics import Unit, show_value
 from orchestrator.profiles import Profile
-from orchestrator.repetition import another_repeat, spreads
-from orchestrator.report.repetition import render_spreads
+from orchestrator.repetition import another_repeat, gates, spreads
+from orchestrator.report.repetition import render_gates, render_spreads
 from orchestrator.results import (
     CaseResult,
     DirectionResult,
@@ -122,3 +124,27 @@ def test_spreads_of_repeated_cases() -> None:
     assert "101" in text
     assert "1 without this figure" in text
     assert render_spreads(()) == ""
+
+
+def test_the_report_says_whether_the_gate_was_reached() -> None:
+    """From the results alone: narrow enough, given up at the cap, or too few that count."""
+    asked = Repeats(least=3, most=5, within=2.0)
+    calm = _repeats(100.0, 100.1, 99.9)
+    noisy = [replace(r, case=f"b.repeat={n}") for n, r in enumerate(_repeats(9, 1, 5, 2, 7), 1)]
+    first, second = gates([*calm, *noisy, _result("c", 5.0)], asked)
+    assert (first.case, first.metric, first.reached) == ("a", "iops", True)
+    assert (second.case, second.reached) == ("b", False)
+    text = render_gates([first, second])
+    assert "a: iops is narrow enough\n  interval" in text
+    assert "b: iops is not as narrow as asked\n  interval" in text
+    assert "gave up at the cap of 5" in text
+    assert gates(calm, Repeats(least=3)) == ()
+    assert not gates(_repeats(1.0), asked)[0].reached
+
+
+def test_mean_and_interval_are_in_one_unit() -> None:
+    """A half width below 0.1 ms beside a mean of milliseconds isn't in microseconds."""
+    unit: Unit = "ns"
+    assert show_value(1.3e6, unit) == "1.300 ms"
+    assert show_value(5e4, unit, 1.3e6) == "0.050 ms"
+    assert show_value(5e4, unit) == "50.00 µs"

@@ -22,9 +22,9 @@ from orchestrator.contrast import Rules
 from orchestrator.errors import EXIT_BROKEN, EXIT_GOOD, EXIT_NO, EXIT_UNKNOWN
 from orchestrator.plan import Plan
 from orchestrator.repeats import group_repeats
-from orchestrator.repetition import Spread, spreads
+from orchestrator.repetition import Reached, Spread, gates, spreads
 from orchestrator.report.acceptance import findings_document, render_findings
-from orchestrator.report.repetition import render_spreads
+from orchestrator.report.repetition import render_gates, render_spreads
 from orchestrator.report.search import full_length_cases, render_search, search_document
 from orchestrator.report.text import render_text
 from orchestrator.results import CaseResult, RunResult, write_result
@@ -45,17 +45,19 @@ def present(
     """
     if plan.sought is not None:
         return _present_search(plan, folder, result, as_json=as_json)
-    repeated = spreads(result.cases)
+    repeated, reached = spreads(result.cases), gates(result.cases, plan.repeats)
     findings = run_findings(plan, folder, result, baseline)
     if as_json:
         more: dict[str, Any] = {}
         if repeated:
             more["repeats"] = msgspec.to_builtins(repeated)
+        if reached:
+            more["gate"] = msgspec.to_builtins(reached)
         if findings:
             more["acceptance"] = findings_document(findings)
         click.echo(_document(result, more), nl=False)
     else:
-        click.echo("\n".join(_parts(result, repeated, findings)), nl=False)
+        click.echo("\n".join(_parts(result, repeated, reached, findings)), nl=False)
     return worst((exit_code(result), acceptance_exit_code(findings)))
 
 
@@ -97,11 +99,16 @@ def run_findings(
 
 
 def _parts(
-    result: RunResult, repeated: tuple[Spread, ...], findings: tuple[Finding, ...]
+    result: RunResult,
+    repeated: tuple[Spread, ...],
+    reached: tuple[Reached, ...],
+    findings: tuple[Finding, ...],
 ) -> Iterator[str]:
     yield render_text(result)
     if repeated:
         yield render_spreads(repeated)
+    if reached:
+        yield render_gates(reached)
     if findings:
         yield render_findings(findings)
 
