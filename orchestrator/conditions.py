@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from orchestrator.cluster import WorkerShape
 from orchestrator.suites import ALL
 
+#: How an image is named, by its kind: template, OVF, or a library's item.
+_SOURCES: Final = ("template", "ovf", "library", "item")
 _SAYS_NOTHING: Final = frozenset({"name", "description"})
-_RUN_FIELDS: Final = ("suite", "prepare", "hcio", "local", "imported")
+_RUN_FIELDS: Final = (
+    *("suite", "prepare", "hcio", "local", "imported"),
+    *("clear_cache", "warm_up", "until"),
+)
 
 
 def run_conditions(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
     """The conditions that hold for every case. `plan` is the plan's data, {} when there is none."""
-    found = {name: plan[name] for name in _RUN_FIELDS if plan.get(name) is not None}
+    found = dict(_flat("", {name: plan.get(name) for name in _RUN_FIELDS}))
+    found |= _made(plan.get("vsphere"))
     workers = plan.get("workers")
     if isinstance(workers, Sequence) and not isinstance(workers, str):
         targets = [len(worker.get("targets") or ()) for worker in _mappings(workers)]
@@ -28,6 +35,24 @@ def run_conditions(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> di
     if isinstance(stated, Mapping):
         found |= dict(_flat("", stated))
     return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _made(section: Any) -> dict[str, Any]:
+    """Of workers that vSphere makes: the image, and their shape where the section states it."""
+    shape = section.get("workers") if isinstance(section, Mapping) else None
+    if not isinstance(shape, Mapping):
+        return {}
+    source = shape.get("source")
+    named = [source.get(key) for key in _SOURCES] if isinstance(source, Mapping) else []
+    found = {"image": "/".join(str(name) for name in named if name)}
+    if shape.get("count") == "auto":
+        return found  # the sizing says it
+    return found | {f"worker {key}": shape.get(key) for key in ("cpus", "memory")}
+
+
+def sizing_conditions(sized: WorkerShape, formula: str) -> dict[str, Any]:
+    """What `count: auto` came to, and by which formula; stated beside the figures."""
+    return {"sizing formula": formula, "worker cpus": sized.cpus, "worker memory": sized.memory}
 
 
 def case_conditions(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

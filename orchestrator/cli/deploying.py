@@ -14,10 +14,11 @@ from orchestrator.cli.workers import (
     with_workers,
 )
 from orchestrator.cluster import Cluster
+from orchestrator.conditions import sizing_conditions
 from orchestrator.inventory import Inventory
 from orchestrator.plan import Deployed, Plan
 from orchestrator.report.sizing import render_sizing
-from orchestrator.sizing import size_easy_run
+from orchestrator.sizing import DEFAULT_FORMULA, size_easy_run
 from orchestrator.sizing_inputs import resolve_inputs
 from orchestrator.vsphere.deploy import Tools, deploy, destroy
 from orchestrator.vsphere.observer import Observer
@@ -47,9 +48,11 @@ def deploy_plan(plan: Plan) -> Plan:
         say(f"warning: {name} is left out: {error}")
     found = with_workers(Inventory(workers=(), vsphere=cluster))
     deployed = Deployed(folder=str(folder.absolute()), id=state.id)
-    return plan.model_copy(
-        update={"workers": found.workers, "ssh": found.ssh, "deployment": deployed}
-    )
+    stated = plan.stated
+    if cluster.workers.count == "auto":
+        stated = {**sizing_conditions(sized.workers, DEFAULT_FORMULA), **stated}
+    made = {"workers": found.workers, "ssh": found.ssh, "deployment": deployed}
+    return plan.model_copy(update={**made, "stated": stated})
 
 
 def sized_cluster(
