@@ -25,6 +25,7 @@ from orchestrator.journal import (
     decided_seconds,
     finished_cases,
     skipped_cases,
+    warmed_up,
 )
 from orchestrator.plan import (
     Plan,
@@ -108,6 +109,7 @@ def assess_case(plan: Plan, case: Case, folder: RunFolder, events: Sequence[Even
         result,
         course=course,
         ended_by=ended_by,
+        warm_up=warmed_up(case.id, events),
         platform={name: said.document for name, said in attended.items()},
     )
     facts = case_facts(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.clocks import ClockReading
+from orchestrator.plan import warm_up_id
 from orchestrator.store import Event
+from orchestrator.windows import WarmUp
 
 CASE_FINISHED = "case.finished"
 CASE_ARMING = "case.arming"
@@ -68,6 +70,22 @@ def decided(case: str, events: Sequence[Event]) -> str | None:
     """What ended a case that runs until steady: `steady` or `cap`; None for any other."""
     found = [e for e in events if e.name == CASE_DECIDED and e.fields["case"] == case]
     return str(found[-1].fields["ended_by"]) if found else None
+
+
+def warmed_up(case: str, events: Sequence[Event]) -> WarmUp | None:
+    """How a case's warm-up ended; None where there was none."""
+    name = warm_up_id(case)
+    found = [e.fields for e in events if e.name == CASE_DECIDED and e.fields["case"] == name]
+    if not found:
+        over = any(e.name == WARMED_UP and e.fields["case"] == case for e in events)
+        why = "ended by itself before it was found steady"
+        return WarmUp(ended_by="cap", seconds=None, reason=why) if over else None
+    last = found[-1]
+    return WarmUp(
+        ended_by=str(last["ended_by"]),
+        seconds=float(last["measured_s"]),
+        reason=str(last["reason"]),
+    )
 
 
 def decided_seconds(case: str, events: Sequence[Event]) -> float:

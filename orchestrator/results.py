@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from orchestrator.errors import IncompatibleResults
-from orchestrator.windows import Course
+from orchestrator.windows import Course, WarmUp
 
 SCHEMA = 1
 
@@ -181,6 +181,8 @@ class CaseResult(Struct, frozen=True, kw_only=True, gc=False):
     platform: Mapping[str, Any] = {}
     #: what ended the measuring: `time` as asked, `steady` on evidence, `cap` without it
     ended_by: str = "time"
+    #: how its warm-up ended; None without one
+    warm_up: WarmUp | None = None
 
 
 class RunResult(Struct, frozen=True, kw_only=True, gc=False):

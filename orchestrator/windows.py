@@ -44,6 +44,15 @@ class Standstill(Struct, frozen=True, kw_only=True):
     end_s: float
 
 
+class WarmUp(Struct, frozen=True, kw_only=True):
+    """What ended the unmeasured run before a case: `steady` on evidence or `cap` without it, after
+    how many seconds (None: not known), and why in words."""
+
+    ended_by: str
+    seconds: float | None
+    reason: str
+
+
 class Course(Struct, frozen=True, kw_only=True):
     """How a case went over time, from its series.
 

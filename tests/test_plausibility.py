@@ -26,6 +26,7 @@ from orchestrator.plausibility import Plausible, check_plausible, judged
 from orchestrator.results import CaseResult, Reason, Timing
 from orchestrator.series import write_series
 from orchestrator.steady import SteadyRule, judge_series
+from orchestrator.windows import WarmUp
 
 DATA = Path(__file__).parent / "data"
 MILD = {f"w{n}": DATA / "truth" / "mild" / f"w{n}.json" for n in range(1, 5)}
@@ -451,6 +452,21 @@ def test_steadiness_that_was_asked_for_and_cannot_be_told(tmp_path: Path) -> Non
     brief = replace(result.course, steady=judge_series([100.0] * 4, SteadyRule()))
     reason = found(replace(result, course=brief), asked)["steadiness-not-told"]
     assert "shows 4 s of all workers" in reason.text
+
+
+def test_a_warm_up_that_its_cap_ended(tmp_path: Path) -> None:
+    """The case began unsteady: unknown, unless it was steady itself; on evidence, nothing."""
+    capped = WarmUp(ended_by="cap", seconds=40, reason="not steady after 40 s, the cap is 40 s")
+    bare = replace(case({"w1": STANDSTILL / "fio.json"}, runtime_s=45.0), warm_up=capped)
+    assert found(bare, CaseFacts())["warm-up-not-steady"].level == "unknown"
+    with_series = with_course(tmp_path, STANDSTILL)
+    assert with_series.course is not None
+    assert with_series.course.steady is not None
+    steady = replace(with_series.course, steady=replace(with_series.course.steady, steady=True))
+    calm = replace(with_series, course=steady, warm_up=capped)
+    assert found(calm, CaseFacts())["warm-up-not-steady"].level == "note"
+    good = WarmUp(ended_by="steady", seconds=20, reason="steady after 20 s")
+    assert "warm-up-not-steady" not in found(replace(bare, warm_up=good), CaseFacts())
 
 
 def test_even_course_says_nothing(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ _BRIEF_S = 10.0
 def check_course(subject: Plausible) -> Iterator[Reason]:
     """Steadiness, and what stood out, as the series shows it."""
     course = subject.case.course
+    yield from _warm_up(subject)
     if subject.facts.steady_asked:
         yield from _not_told(course)
     if course is None:
@@ -60,6 +61,23 @@ def check_course(subject: Plausible) -> Iterator[Reason]:
             next_step="the worker was paused or had no CPU: look for vMotion, snapshots, and an "
             "overcommitted host; I/Os that were due then are in no latency",
         )
+
+
+def _warm_up(subject: Plausible) -> Iterator[Reason]:
+    """The warm-up ended on evidence; a case that was steady itself needs none."""
+    warm_up, course = subject.case.warm_up, subject.case.course
+    if warm_up is None or warm_up.ended_by == "steady":
+        return
+    steady = course.steady if course is not None else None
+    yield Reason(
+        code="warm-up-not-steady",
+        text="the warm-up ended at its cap, not on evidence: the case began on storage that was "
+        "not in a steady state",
+        level="note" if steady is not None and steady.steady else "unknown",
+        threshold="steady before the cap",
+        evidence=warm_up.reason,
+        next_step="give the warm-up a higher cap",
+    )
 
 
 def _not_told(course: Course | None) -> Iterator[Reason]:

@@ -25,6 +25,8 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 def course_lines(case: CaseResult) -> Iterator[str]:
     """Lines below a case's head; none for a case without a series."""
+    if case.warm_up is not None:
+        yield f"warm-up: {case.warm_up.reason}"
     course = case.course
     if course is None:
         return

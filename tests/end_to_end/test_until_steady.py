@@ -28,6 +28,8 @@ def test_a_case_ends_when_it_is_steady(tmp_path: Path) -> None:
     assert done.status in (0, 3), done.err
     (case,) = json.loads(done.out)["cases"]
     assert (case["outcome"], case["ended_by"]) == ("done", "steady"), case["verdict"]
+    assert case["warm_up"]["ended_by"] == "steady"
+    assert case["warm_up"]["seconds"] < 40
     course = case["course"]
     assert course["steady"]["steady"] is True
     assert 8 <= course["judged"]["end_s"] - course["judged"]["begin_s"] <= 10

@@ -17,7 +17,7 @@ from orchestrator.results import (
     Verdict,
 )
 from orchestrator.steady import SteadyRule, judge_rounds
-from orchestrator.windows import Course, Standstill, WindowRate, WindowRates
+from orchestrator.windows import Course, Standstill, WarmUp, WindowRate, WindowRates
 
 
 def window(begin: float, end: float, iops: float) -> WindowRates:
@@ -54,6 +54,19 @@ def case(ended_by: str = "time", **course: Any) -> CaseResult:
 def test_no_series_no_lines() -> None:
     """A case without logs says nothing about its course."""
     assert list(course_lines(replace(case(), course=None))) == []
+
+
+def test_how_the_warm_up_ended_is_said() -> None:
+    """In its own words, with or without a series."""
+    warm_up = WarmUp(ended_by="cap", seconds=40.0, reason="not steady after 40 s, the cap is 40 s")
+    bare = replace(case(), course=None, warm_up=warm_up)
+    assert list(course_lines(bare)) == ["warm-up: not steady after 40 s, the cap is 40 s"]
+    assert next(course_lines(replace(case(), warm_up=warm_up))).startswith("warm-up: not steady")
+
+
+def test_damaged_lines_of_logs_are_counted() -> None:
+    """What the series leaves out is said."""
+    assert any("3 damaged lines" in line for line in course_lines(case(dropped_lines=3)))
 
 
 def test_the_common_window_stands_beside_the_whole_run() -> None:
