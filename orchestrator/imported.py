@@ -20,8 +20,9 @@ from msgspec.structs import replace
 
 from orchestrator.analysis import UniqueNames, analyse_case
 from orchestrator.checks import verdict_of
-from orchestrator.errors import ConfigError, IncompatibleResults
+from orchestrator.errors import ConfigError, IncompatibleResults, UnreadableOutput
 from orchestrator.evidence import CaseExpectation, WorkerEvidence
+from orchestrator.fio_output import parse_fio_output
 from orchestrator.hcibench import HcibenchName, parse_name
 from orchestrator.hcibench_differences import Difference, ImportedCase, differences
 from orchestrator.hcibench_folders import Round, group_number, rounds, split_folder
@@ -40,7 +41,9 @@ from orchestrator.results import (
     TotalResult,
     Verdict,
 )
+from orchestrator.suites import ALL
 from orchestrator.units import parse_size
+from orchestrator.workload import workload_of
 
 #: Seconds that fio still expected to run when it wrote a document.
 _ETA: Final = re.compile(rb'"eta"\s*:\s*(\d+)')
@@ -58,6 +61,8 @@ _STATED: Final = (
     "easy_run",
     "latency_target",
     "tool",
+    "multi_writer",
+    "k8s_storage_class",
 )
 
 
@@ -82,6 +87,8 @@ class ImportedRun(Struct, frozen=True):
     cases: tuple[ImportedCase, ...]
     #: by folder, a VM's file to the worker's name: groups may use one name twice
     workers: Mapping[str, Mapping[str, str]]
+    #: by case and group, what was measured, as a profile's fields
+    workloads: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRun:
@@ -99,6 +106,7 @@ def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRu
     results: list[CaseResult] = []
     cases: list[ImportedCase] = []
     workers: dict[str, dict[str, str]] = {}
+    workloads: dict[str, dict[str, dict[str, Any]]] = {}
     for one in rounds(found):
         members = [found[name] for name in one.folders]
         names = UniqueNames()
@@ -106,6 +114,7 @@ def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRu
         result = _result_of(one, members, workers)
         results.append(result)
         cases += [_said_of(one, folder, result) for folder in members]
+        workloads[one.case] = {_group(f) if one.mixed else ALL: _workload(f) for f in members}
     provenance = {
         "imported": "hcibench",
         "source": source,
@@ -113,8 +122,29 @@ def import_hcibench(folders: Iterable[CaseFolder], *, source: str) -> ImportedRu
         "hcibench": {_key(item): msgspec.to_builtins(item) for item in cases},
     }
     return ImportedRun(
-        RunResult(cases=tuple(results), provenance=provenance), tuple(cases), workers
+        RunResult(cases=tuple(results), provenance=provenance), tuple(cases), workers, workloads
     )
+
+
+def _workload(folder: CaseFolder) -> dict[str, Any]:
+    """What a folder's VMs ran, by the first file that says it (all got the same job file), else by
+    the folder's name."""
+    for vm in folder.outputs:
+        try:
+            found = workload_of(parse_fio_output(folder.outputs[vm], vm).jobs)
+        except UnreadableOutput:
+            continue
+        if found:
+            return found
+    name = _name(folder.name)
+    if name is None:
+        return {}
+    return {
+        "block_size": parse_size(name.block),
+        "read_percent": name.read_percent,
+        "random_percent": name.random_percent,
+        "distribution": "random",
+    }
 
 
 def _key(item: ImportedCase) -> str:

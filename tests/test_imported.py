@@ -197,6 +197,18 @@ def test_repeated_documents_count_once_and_weights_are_right() -> None:
     assert total.read.latency_ns.mean == pytest.approx(weighted)
 
 
+def test_the_workload_is_what_fio_says_else_what_the_name_says() -> None:
+    """A rate cap that no name tells of is in fio's own options; a summary has its name alone."""
+    (said,) = import_hcibench([_lab()], source="x").workloads[CASE].values()
+    assert (said["block_size"], said["read_percent"], said["rate_iops"]) == (4096, 70, 2000)
+    (named,) = (
+        import_hcibench([CaseFolder(f"{CASE}-1700000000", {}, "")], source="x")
+        .workloads[CASE]
+        .values()
+    )
+    assert named == {k: said[k] for k in named}
+
+
 def test_a_vm_without_a_file_is_missing() -> None:
     """The configuration asks for three VMs, two left files: 2 of 3, degraded."""
     case = import_hcibench([_lab()], source="x").result.cases[0]
@@ -288,6 +300,7 @@ def test_a_mixed_workload_is_one_case_with_its_groups() -> None:
     assert "groups-not-together" in {reason.code for reason in case.verdict.reasons}
     assert len(set(imported.workers[f"group2-{CASE}-1700000001"].values()) & set(case.workers)) == 2
     assert {item.group for item in imported.cases} == set(case.groups)
+    assert set(imported.workloads["mixed"]) == set(case.groups)
     assert all(item.differences[0].theirs == 8793.35 for item in imported.cases)
 
 

@@ -15,14 +15,18 @@ from orchestrator import __version__
 from orchestrator.analysis import UniqueNames, merge_files
 from orchestrator.catalog import dump_yaml, parse_document
 from orchestrator.cli.sides import runs_option
-from orchestrator.errors import EXIT_GOOD, EXIT_UNKNOWN, ConfigError
+from orchestrator.errors import EXIT_GOOD, EXIT_UNKNOWN, ConfigError, UnreadableOutput
+from orchestrator.fio_output import parse_fio_output
 from orchestrator.hcibench_differences import ImportedCase
 from orchestrator.hcibench_folders import split_folder
 from orchestrator.imported import CaseFolder, import_hcibench, with_provenance
+from orchestrator.measured import Job
 from orchestrator.report.imported import render_imported
 from orchestrator.report.text import render_text
 from orchestrator.results import RunResult, write_result
 from orchestrator.store import RunFolder, RunStore
+from orchestrator.suites import ALL
+from orchestrator.workload import workload_of
 
 _SUMMARY_END = "-res.txt"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=+-]+")
@@ -55,7 +59,7 @@ def hcibench_command(directory: Path, name: str | None, as_json: bool, runs: Pat
     found = {item.name: item for item in _case_folders(directory)}
     imported = import_hcibench([item.texts() for item in found.values()], source=directory.name)
     run_id = _run_id(name, f"hcibench-{directory.resolve().name}")
-    folder = _create(runs, run_id, "hcibench", directory, imported.result)
+    folder = _create(runs, run_id, "hcibench", directory, imported.workloads)
     for said in imported.cases:
         found[said.folder].keep(folder, said, imported.workers[said.folder])
     result = with_provenance(imported.result, run=run_id, hcio=__version__)
@@ -88,7 +92,8 @@ def fio_command(
     result = with_provenance(
         replace(result, cases=cases), imported="fio", run=run_id, hcio=__version__
     )
-    folder = _create(runs, run_id, "fio", files[0].parent, result)
+    workloads = {_safe(case): {ALL: workload_of(_jobs(contents))}}
+    folder = _create(runs, run_id, "fio", files[0].parent, workloads)
     for worker, content in contents.items():
         folder.write_raw(_safe(case), _safe(worker), {"fio.json": content})
     folder.write("result.json", write_result(result).decode())
@@ -100,13 +105,31 @@ def fio_command(
     return _exit_code(result)
 
 
-def _create(runs: Path, run_id: str, kind: str, source: Path, result: RunResult) -> RunFolder:
+def _create(
+    runs: Path,
+    run_id: str,
+    kind: str,
+    source: Path,
+    workloads: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> RunFolder:
+    """The run's folder, its plan saying what each case measured: comparisons read it there."""
     plan: dict[str, Any] = {"imported": kind, "run": run_id, "hcio": __version__}
     plan["source"] = source.resolve().name
-    plan["cases"] = [{"id": case.case} for case in result.cases]
+    plan["cases"] = [
+        {"id": case, "groups": {name: dict(fields) for name, fields in groups.items()}}
+        for case, groups in workloads.items()
+    ]
     folder = RunStore(runs).create(run_id, dump_yaml(plan))
     folder.record("imported", kind=kind, source=source.resolve().name)
     return folder
+
+
+def _jobs(contents: Mapping[str, bytes]) -> Iterator[Job]:
+    for worker, content in contents.items():
+        try:
+            yield from parse_fio_output(content, worker).jobs
+        except UnreadableOutput:
+            continue
 
 
 def _exit_code(result: RunResult) -> int:
