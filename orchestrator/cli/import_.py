@@ -21,6 +21,7 @@ from orchestrator.hcibench_differences import ImportedCase
 from orchestrator.hcibench_folders import split_folder
 from orchestrator.imported import CaseFolder, import_hcibench, with_provenance
 from orchestrator.measured import Job
+from orchestrator.plausibility import noted
 from orchestrator.report.imported import render_imported
 from orchestrator.report.text import render_text
 from orchestrator.results import RunResult, write_result
@@ -57,7 +58,9 @@ def hcibench_command(directory: Path, name: str | None, as_json: bool, runs: Pat
     where the two differ both are shown with the reason.
     """
     found = {item.name: item for item in _case_folders(directory)}
-    imported = import_hcibench([item.texts() for item in found.values()], source=directory.name)
+    imported = import_hcibench(
+        [item.texts() for item in found.values()], source=directory.resolve().name
+    )
     run_id = _run_id(name, f"hcibench-{directory.resolve().name}")
     folder = _create(runs, run_id, "hcibench", directory, imported.workloads)
     for said in imported.cases:
@@ -85,7 +88,7 @@ def fio_command(
     _refuse_twice(files)
     names = UniqueNames()
     contents = {names.unique(path.stem): _read(path) for path in files}
-    result = merge_files(contents.items(), case=_safe(case))
+    result = noted(merge_files(contents.items(), case=_safe(case)))
     run_id = _run_id(name, f"fio-{files[0].stem}" + (f"+{len(files) - 1}" if files[1:] else ""))
     # a plain output doesn't say how long its ramp was
     cases = tuple(replace(c, timing=replace(c.timing, ramp_s=None)) for c in result.cases)
