@@ -9,6 +9,7 @@ import click
 
 from orchestrator.analysis import UniqueNames, merge_files
 from orchestrator.errors import EXIT_GOOD, EXIT_NO, EXIT_UNKNOWN, ConfigError
+from orchestrator.plausibility import noted
 from orchestrator.report.hcibench import render_hcibench
 from orchestrator.report.text import render_text
 from orchestrator.results import RunResult, write_result
@@ -35,7 +36,7 @@ def merge_command(files: tuple[Path, ...], as_json: bool, form: str) -> int:
     names = UniqueNames()
     named = [(names.unique(path.stem), path) for path in files]
     statuses = {name: status for name, path in named if (status := _exit_status(path)) is not None}
-    run = merge_files(_contents(named), statuses=statuses)
+    run = noted(merge_files(_contents(named), statuses=statuses))
     click.echo(_rendered(run, "json" if as_json else form), nl=False)
     return _exit_code(run)
 

@@ -32,7 +32,7 @@ from orchestrator.plausibility.load import (
     check_percentiles_carried,
 )
 from orchestrator.plausibility.pace import check_cap, check_coordinated_omission, check_in_turn
-from orchestrator.results import CaseResult, Reason
+from orchestrator.results import CaseResult, Reason, RunResult
 
 PLAUSIBILITY_CHECKS: tuple[PlausibilityCheck, ...] = (
     check_littles_law,
@@ -63,3 +63,18 @@ def judged(case: CaseResult, facts: CaseFacts) -> CaseResult:
     """The case with these checks' reasons added and the verdict that all reasons make."""
     reasons = [*case.verdict.reasons, *check_plausible(case, facts)]
     return replace(case, verdict=verdict_of(reasons))
+
+
+def noted(run: RunResult) -> RunResult:
+    """A result of plain fio outputs with what its figures alone give away, as notes: nothing is
+    known of what was measured, so memory's latencies may be what was wanted."""
+    return replace(run, cases=tuple(_noted(case) for case in run.cases))
+
+
+def _noted(case: CaseResult) -> CaseResult:
+    alone = (check_latency_possible, check_percentiles_carried)
+    found = check_plausible(case, CaseFacts(), alone)
+    known = {reason.code for reason in case.verdict.reasons}
+    doubts = [replace(r, level="note") for r in found if r.code != "latency-unknown"]
+    fresh = [reason for reason in doubts if reason.code not in known]
+    return replace(case, verdict=verdict_of([*case.verdict.reasons, *fresh]))

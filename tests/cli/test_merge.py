@@ -108,3 +108,18 @@ def test_the_hcibench_block_has_right_figures(capsys: pytest.CaptureFixture[str]
     assert "95%tile_R_LAT = 0.1423 ms" in out
     assert "VMs           = 4 of 4" in out
     assert "MB/s" in out
+
+
+def test_case_29_figures_that_come_from_memory_are_noted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is known of the disks behind a plain output; 6 us a read are told all the same, and
+    real latencies get no note."""
+    file = str(CASES / "29-unwritten-blocks" / "disk-never-written.json")
+    assert run_cli(["merge", "--json", file]) == 0
+    verdict = json.loads(capsys.readouterr().out)["cases"][0]["verdict"]
+    assert verdict["value"] == "valid"
+    assert [(r["code"], r["level"]) for r in verdict["reasons"]] == [("latency-too-small", "note")]
+    assert run_cli(["merge", "--json", MILD[0]]) == 0
+    verdict = json.loads(capsys.readouterr().out)["cases"][0]["verdict"]
+    assert "latency-too-small" not in {reason["code"] for reason in verdict["reasons"]}
