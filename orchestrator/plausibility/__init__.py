@@ -3,4 +3,11 @@
 from orchestrator.plausibility.base import PlausibilityCheck, Plausible
 from orchestrator.plausibility.table import PLAUSIBILITY_CHECKS, check_plausible, judged, noted
 
-__all__ = ["PLAUSIBILITY_CHECKS", "PlausibilityCheck", "Plausible", "check_plausible", "judged", "noted"]
+__all__ = [
+    "PLAUSIBILITY_CHECKS",
+    "PlausibilityCheck",
+    "Plausible",
+    "check_plausible",
+    "judged",
+    "noted",
+]
