@@ -98,11 +98,12 @@ class Record(BaseModel):
     """What became of a step: the run that carries it out, and how that ended.
 
     A step may have several runs: one that Ctrl-C cut is followed by one of the cases it lost.
+    `run` is None when the lab broke before there was one: its workers couldn't be made.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     step: str
-    run: str
+    run: str | None = None
     outcome: Outcome
 
 
@@ -205,7 +206,8 @@ def matrix_rows(campaign: Campaign, cases: Mapping[str, Sequence[CaseResult]]) -
 
 def runs_of(step: Step, records: Sequence[Record]) -> tuple[str, ...]:
     """The runs that carry out a step, in the order in which they were begun."""
-    return tuple(dict.fromkeys(record.run for record in records if record.step == step.key))
+    own = [record.run for record in records if record.step == step.key]
+    return tuple(dict.fromkeys(run for run in own if run is not None))
 
 
 def step_cases(

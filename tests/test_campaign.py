@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from orchestrator.campaign import (
     stopped_cases,
     unmeasured,
 )
+from orchestrator.cli.main import run_cli
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.inventory import Inventory
@@ -226,3 +230,35 @@ def test_a_vsphere_section_is_told_what_to_make() -> None:
     assert changed.storage_policy == "R5"
     assert (changed.workers.count, changed.workers.disks.count) == (2, 4)
     assert made() == inventory.vsphere
+
+
+def test_workers_that_cannot_be_made_break_one_step_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its vCenter every step is tried, none has a run, and each invocation tries again."""
+    monkeypatch.setenv("NO_SECRET", "x")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    section = {
+        "vcenter": {"host": "127.0.0.1", "port": port, "user": "u", "password": "env:NO_SECRET"},
+        "datacenter": "DC",
+        "cluster": "C",
+        "networks": ["n"],
+        "datastores": ["d"],
+        "workers": {"source": {"template": "t"}, "count": 1},
+    }
+    Path("lab.yaml").write_text(json.dumps({"vsphere": section}))
+    words = {"name": "c", "suites": ["smoke"], "configurations": [{"name": "a"}, {"name": "b"}]}
+    Path("c.yaml").write_text(json.dumps(words))
+    arguments = ["campaign", "run", "c.yaml", "-i", "lab.yaml", "--runs", "runs", "--json"]
+    for _ in range(2):
+        assert run_cli(arguments) == 4
+        shown = capsys.readouterr()
+        steps = json.loads(shown.out)["steps"]
+        assert [(s["run"], s["outcome"]) for s in steps] == [(None, "broken")] * 2
+        assert shown.err.count("no connection") == 2
+        assert "smoke on b: broken; the same command tries again" in shown.err
+    assert run_cli(["campaign", "status", "c.yaml", "--runs", "runs"]) == 4
+    assert "smoke on a: broken, no run yet" in capsys.readouterr().out

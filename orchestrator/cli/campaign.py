@@ -113,8 +113,9 @@ def run_campaign(
 
 def _carry_out(campaign: Campaign, steps: Steps, *, retry: bool) -> bool:
     """Carry out what is left; False when the user interrupted it."""
-    last = {record.step: record.outcome for record in steps.book.records()}
-    once_more = {key for key, outcome in last.items() if outcome in ("failed", "broken") and retry}
+    last = {record.step: record for record in steps.book.records()}
+    bad = [record for record in last.values() if record.outcome in ("failed", "broken")]
+    once_more = {record.step for record in bad if retry or record.run is None}
     while True:
         records = [r for r in steps.book.records() if r.step not in once_more]
         following = next_step(campaign, records)
@@ -197,11 +198,11 @@ def _say_bad(campaign: Campaign, last: Mapping[str, Record]) -> None:
     for step in plan_steps(campaign):
         record = last.get(step.key)
         if record is not None and record.outcome in ("failed", "broken"):
-            click.echo(
-                f"step {step.title}: {record.outcome}; `hcio report {record.run}` says why, "
-                "`hcio campaign run --retry` measures it again",
-                err=True,
-            )
+            why = f"`hcio report {record.run}` says why, " if record.run else ""
+            again = "`hcio campaign run --retry` measures it again"
+            if record.run is None:
+                again = "the same command tries again"
+            click.echo(f"step {step.title}: {record.outcome}; {why}{again}", err=True)
 
 
 def _rules_text(campaign: Campaign, stands: Mapping[str, Standing]) -> str:
@@ -233,7 +234,7 @@ def _steps_text(campaign: Campaign, records: Sequence[Record], plans: Mapping[st
     lines = [f"campaign {campaign.name}: {len(plan_steps(campaign))} steps"]
     for step in plan_steps(campaign):
         record, plan = last.get(step.key), plans.get(step.key)
-        said = f"{record.outcome}, {record.run}" if record else "waiting"
+        said = f"{record.outcome}, {record.run or 'no run yet'}" if record else "waiting"
         if plan is not None and record is None:
             said += f", {len(plan.cases)} cases on {len(plan.workers)} workers, "
             said += format_duration(round(expected_seconds(plan)))

@@ -68,7 +68,7 @@ def renewed(step: Step, records: Sequence[Record], store: RunStore) -> Record | 
     """What to record of a step that the lab broke: its run goes on where it isn't over; it has
     another outcome where `hcio resume` ended it since."""
     last = next((record for record in reversed(records) if record.step == step.key), None)
-    folder = None if last is None else existing(store, last.run)
+    folder = existing(store, last.run) if last is not None else None
     if last is None or last.outcome != "broken" or folder is None:
         return None
     if not any(event.name == "run.finished" for event in folder.events()):
@@ -77,9 +77,9 @@ def renewed(step: Step, records: Sequence[Record], store: RunStore) -> Record | 
     return None if outcome == "broken" else last.model_copy(update={"outcome": outcome})
 
 
-def existing(store: RunStore, run: str) -> RunFolder | None:
+def existing(store: RunStore, run: str | None) -> RunFolder | None:
     """A run's folder; None when it was taken away, so that its step is carried out anew."""
     try:
-        return store.find(run)
+        return None if run is None else store.find(run)
     except StoreError:
         return None

@@ -19,7 +19,7 @@ from orchestrator.catalog import dump_yaml
 from orchestrator.cli.conducting import read_plan, walk
 from orchestrator.cli.run import deployed, lab_of, plan_suite
 from orchestrator.cli.standing import existing, standing
-from orchestrator.errors import BrokenError, ConfigError
+from orchestrator.errors import BrokenError, ConfigError, HcioError
 from orchestrator.inventory import Inventory
 from orchestrator.logbook import Logbook
 from orchestrator.plan import Plan
@@ -91,14 +91,28 @@ class Steps:
         folder = None if run is None else existing(self.store, run)
         click.echo(f"step {step.title}{': resumed' if folder else ''}", err=True)
         if folder is None:
-            return self._walk(step, self._begin(step))
+            return self._anew(step)
         if not self._walk(step, folder, resumed=True):
             return False
         stopped = stopped_cases(standing(step, self.book.records(), self.store).cases)
         if not stopped:
             return True
         click.echo(f"again, as Ctrl-C ended it: {', '.join(sorted(stopped))}", err=True)
-        return self._walk(step, self._begin(step))
+        return self._anew(step)
+
+    def _anew(self, step: Step) -> bool:
+        """Begin a new run for a step and walk it. Workers that can't be made break this step and
+        no other."""
+        try:
+            folder = self._begin(step)
+        except BrokenError as error:
+            self._broken(step, None, error)
+            return True
+        return self._walk(step, folder)
+
+    def _broken(self, step: Step, run: str | None, error: HcioError) -> None:
+        click.echo(f"step {step.title}: broken: {error}", err=True)
+        self.book.add(Record(step=step.key, run=run, outcome="broken"))
 
     def _begin(self, step: Step) -> RunFolder:
         """A new run for a step; of the cases that are left, where earlier runs measured some."""
@@ -121,8 +135,7 @@ class Steps:
         try:
             walked = walk(plan, folder, Mode(), poll=self.poll, forks=self.forks)
         except (BrokenError, NotEnoughWorkers) as error:
-            click.echo(f"step {step.title}: broken: {error}", err=True)
-            self.book.add(Record(step=step.key, run=plan.run, outcome="broken"))
+            self._broken(step, plan.run, error)
             return True
         if walked.interrupted or walked.result is None:
             return False
