@@ -34,6 +34,7 @@ _REACH: Final = 64 * 1024
 _LEAST_STEP_MS: Final = 100
 #: The logs of rates and latencies, in the order in which they are read.
 KINDS: Final[tuple[LogKind, ...]] = ("iops", "bw", "lat")
+RATES: Final[tuple[LogKind, ...]] = ("iops", "bw")
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,22 @@ class OpenLogs:
             self.offset_s -= (self.member.measuring_from_ms or 0.0) / 1000.0
         shift = self.offset_s * 1000.0
         self.span = Span(min(firsts) - INTERVAL_MS - shift, max(lasts) - shift)
+
+    def rates(self) -> set[LogKind]:
+        """The kinds of rates that its logs have rows of."""
+        return {
+            kind
+            for kind in RATES
+            if any(log.first_ms is not None for log in self.files.get(kind, []))
+        }
+
+    def lacking(self, needed: set[LogKind]) -> str | None:
+        """Why it can't be added to the others: a rate that they have would be 0 here. None when
+        nothing is lacking."""
+        if self.span is None:
+            return "no rows" if self.files else "no logs"
+        missing = sorted(needed - self.rates())
+        return f"no rows of {' and '.join(missing)}" if missing else None
 
     def still(self) -> tuple[Span, ...]:
         """When fio stood still, by the controller's clock; what its jobs say is put together."""

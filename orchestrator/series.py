@@ -73,12 +73,15 @@ def write_series(
     path: Path, members: Sequence[Member], *, window_s: int = WINDOW_S, threads: int = 2
 ) -> SeriesSummary | None:
     """Reduce the logs of `members` into the Parquet file `path`; None when no log has a row.
+    A worker without rows of a rate that others have is left out, and named in the summary.
 
     Memory grows with workers, groups and hosts, not with the run's length.
     """
     with ExitStack() as stack:
         opened = [OpenLogs.open(member, stack, path.parent) for member in members]
-        logs = [one for one in opened if one.span is not None]
+        needed = {kind for one in opened for kind in one.rates()}
+        lacking = {one.member.worker: why for one in opened if (why := one.lacking(needed))}
+        logs = [one for one in opened if one.member.worker not in lacking]
         if not logs:
             return None
         series = _Series(logs, window_s)
@@ -106,11 +109,7 @@ def write_series(
         histogram_step_s=series.step_s,
         spans={one.member.worker: one.span for one in logs if one.span is not None},
         standstills={one.member.worker: still for one in logs if (still := one.still())},
-        without={
-            one.member.worker: "no logs" if not one.files else "no rows"
-            for one in opened
-            if one.span is None
-        },
+        without=lacking,
         dropped_lines=sum(one.dropped for one in logs),
     )
 

@@ -76,6 +76,18 @@ def test_the_interval_that_fio_loses_names_nobody(tmp_path: Path) -> None:
     assert found.early_workers == {}
 
 
+def test_a_worker_without_one_of_its_rates_is_left_out_by_name(tmp_path: Path) -> None:
+    """A lost bandwidth log is no bandwidth of 0: the sums are the others', and it is said."""
+    lost = worker(tmp_path, "w2", [100] * 20)
+    lost = Member("w2", [path for path in lost.files if "_bw." not in path.name])
+    found = course(tmp_path, [worker(tmp_path, "w1", [100] * 20), lost])
+    assert found.without_series == {"w2": "no rows of bw"}
+    assert found.common is not None
+    assert found.common.read is not None
+    assert found.common.read.iops == pytest.approx(100)
+    assert found.common.read.bytes_per_s == pytest.approx(100 * 4096)
+
+
 def test_own_rule_judges_the_last_window(tmp_path: Path) -> None:
     """With a rule of 20 s only the last 20 s count, and their rates stand beside the verdict."""
     rates = [10] * 20 + [100] * 20
