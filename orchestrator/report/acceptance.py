@@ -27,7 +27,7 @@ def render_findings(findings: Sequence[Finding]) -> str:
     ]
     count = Counter(finding.answer for finding in findings)
     said = ", ".join(f"{count[answer]} {words}" for answer, words in _WORDS.items())
-    return "\n".join([*lines, f"{len(findings)} rules held against cases: {said}"]) + "\n"
+    return "\n".join([*lines, f"{len(findings)} checks of rules: {said}"]) + "\n"
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
