@@ -151,7 +151,9 @@ class _Case:
         self.workers[item.worker] = replace(result, jobs=merged.jobs, total=merged.total)
         if not failures:
             self._add_sums(merged.sum, result.group)
-        self._reasons += check_worker(WorkerSubject(self._expected, item, output))
+        reasons = check_worker(WorkerSubject(self._expected, item, output))
+        # Who isn't in the totals can't spoil them: what is odd there is told, no more.
+        self._reasons += [replace(r, level="note") for r in reasons] if failures else reasons
 
     def _add_result(
         self, item: WorkerEvidence, output: WorkerOutput | None, failures: Sequence[str]

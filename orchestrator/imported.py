@@ -8,7 +8,6 @@ nothing else: a mean without weights and an averaged percentile are no figures o
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -26,20 +25,12 @@ from orchestrator.fio_output import parse_fio_output
 from orchestrator.hcibench import HcibenchName, parse_name
 from orchestrator.hcibench_differences import Difference, ImportedCase, differences
 from orchestrator.hcibench_folders import Round, group_number, rounds, split_folder
-from orchestrator.hcibench_summary import (
-    Summary,
-    parse_settings,
-    parse_summary,
-    parse_usage,
-    total_of,
-)
+from orchestrator.hcibench_rates import from_summaries
+from orchestrator.hcibench_summary import Summary, parse_settings, parse_summary, parse_usage
 from orchestrator.results import (
     CaseResult,
-    DirectionResult,
     Reason,
     RunResult,
-    TotalResult,
-    Verdict,
 )
 from orchestrator.suites import ALL
 from orchestrator.units import parse_size
@@ -156,7 +147,7 @@ def _result_of(
 ) -> CaseResult:
     """A round's case: from the VMs' files where there are any, else from the summaries."""
     if not any(folder.outputs for folder in folders):
-        return _from_summaries(one.case, folders)
+        return from_summaries(one.case, [(_name(f.name), _summary(f)) for f in folders])
     result = _from_outputs(one, folders, workers)
     reasons = list(result.verdict.reasons)
     if unsaid := [folder.name for folder in folders if _configured(folder) is None]:
@@ -192,7 +183,7 @@ def _not_together(folders: Sequence[CaseFolder]) -> Reason:
 
 def _said_of(one: Round, folder: CaseFolder, result: CaseResult) -> ImportedCase:
     """HCIBench's words of one folder, held against the case or, in a mix, against its group."""
-    summary = None if folder.summary is None else parse_summary(folder.summary)
+    summary = _summary(folder)
     found: tuple[Difference, ...] = ()
     if summary is not None:
         group = result.groups.get(_group(folder)) if one.mixed else None
@@ -214,6 +205,10 @@ def _said_of(one: Round, folder: CaseFolder, result: CaseResult) -> ImportedCase
 
 def _group(folder: CaseFolder) -> str:
     return split_folder(folder.name)[0]
+
+
+def _summary(folder: CaseFolder) -> Summary | None:
+    return None if folder.summary is None else parse_summary(folder.summary)
 
 
 def _name(folder: str) -> HcibenchName | None:
@@ -301,89 +296,6 @@ def _ended(data: bytes) -> bool:
     """Whether the last document is fio's final one, with no time left."""
     match = _ETA.match(data, max(0, data.rfind(b'"eta"')))
     return match is None or int(match[1]) == 0
-
-
-def _from_summaries(case: str, folders: Sequence[CaseFolder]) -> CaseResult:
-    """The rates that HCIBench's summaries print, added up; nothing else of theirs is a figure."""
-    parsed = [None if f.summary is None else parse_summary(f.summary) for f in folders]
-    names = [_name(folder.name) for folder in folders]
-    totals = [_split(summary, name) for summary, name in zip(parsed, names, strict=True)]
-    known = [total for total in totals if total is not None]
-    said = [summary for summary in parsed if summary is not None]
-    received = sum(summary.vms for summary in said)
-    early = sum(summary.finished_early for summary in said)
-    without = [store for summary in said for store in summary.unsummarized]
-    reason = _from_summary([name for name in names if name is not None], without)
-    whole = len(known) == len(folders)
-    return CaseResult(
-        case=case,
-        outcome="done" if whole else "failed",
-        verdict=Verdict(value="unknown", reasons=(reason,)),
-        expected_workers=received + early,
-        received_workers=received,
-        total=_added(known) if whole else None,
-        workers={},
-        degraded=early > 0 or bool(without),
-        reason=None if whole else "the summary holds no figures",
-    )
-
-
-def _from_summary(names: Sequence[HcibenchName], without: Sequence[str]) -> Reason:
-    text = "HCIBench's summary alone: rates as printed"
-    shares = sorted({name.read_percent for name in names if 0 < name.read_percent < 100})
-    if shares:
-        percents = ", ".join(str(share) for share in shares)
-        text += f", split by the workload's {percents} % of reads"
-    return Reason(
-        code="from-summary",
-        text=text + "; latencies and percentiles averaged over VMs are not taken",
-        evidence=f"no VM of {', '.join(without)} ended in time" if without else None,
-        next_step="import the folder with the VMs' own files, where it still exists",
-    )
-
-
-def _added(totals: Sequence[TotalResult]) -> TotalResult:
-    """Rates of groups that ran together; unknown as a whole when those of one are."""
-    if any(total.read is None and total.write is None for total in totals):
-        return TotalResult()
-
-    def side(parts: Sequence[DirectionResult]) -> DirectionResult | None:
-        if not parts:
-            return None
-        return DirectionResult(
-            ios=None,
-            bytes=None,
-            iops=_sum([part.iops for part in parts]),
-            bytes_per_s=_sum([part.bytes_per_s for part in parts]),
-        )
-
-    return TotalResult(
-        read=side([total.read for total in totals if total.read is not None]),
-        write=side([total.write for total in totals if total.write is not None]),
-    )
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if len(known) == len(values) else None
-
-
-def _split(summary: Summary | None, name: HcibenchName | None) -> TotalResult | None:
-    """Reads and writes by the workload's percent; None without a rate.
-
-    All as reads or writes when that percent isn't known would be made up, so both are unknown then.
-    """
-    iops = None if summary is None else total_of(summary.blocks, "iops")
-    if iops is None or name is None:
-        return None if iops is None else TotalResult()
-    share, rate = name.read_percent / 100, iops * parse_size(name.block)
-
-    def part(of: float) -> DirectionResult | None:
-        if of == 0:
-            return None
-        return DirectionResult(ios=None, bytes=None, iops=iops * of, bytes_per_s=rate * of)
-
-    return TotalResult(read=part(share), write=part(1 - share))
 
 
 def _conditions(folders: Sequence[CaseFolder]) -> dict[str, Any]:

@@ -74,6 +74,17 @@ def test_a_missing_worker_fails_the_case() -> None:
     assert "1 of 2 workers" in reason.text
 
 
+def test_a_worker_that_is_not_counted_makes_nothing_invalid() -> None:
+    """A killed worker's run is short: told of it, but the totals without it are only unknown."""
+    expected = dataclasses.replace(EXPECTED, runtime_s=30.0)
+    killed = evidence("w2", outcome="failed", reason="killed")
+    short = analyse_case(expected, [evidence("w1"), killed], policy_satisfied=lambda got, of: True)
+    levels = {r.level for r in short.verdict.reasons if r.code == "short-run" and r.worker == "w2"}
+    assert levels == {"note"}
+    whole = analyse_case(EXPECTED, [evidence("w1"), killed], policy_satisfied=lambda got, of: True)
+    assert whole.verdict.value == "unknown"
+
+
 def test_the_policy_may_let_a_case_stand_degraded() -> None:
     """With the policy satisfied the case is done and degraded, and its verdict unknown."""
     items = [evidence("w1"), evidence("w2", outcome="broken", reason="gone", output=None)]
