@@ -348,6 +348,15 @@ def _with(side: Side, **changes: Any) -> Side:
     return Side(side.name, {"c": (Observation(replace(first.result, **changes)), *rest)})
 
 
+def test_several_cases_say_what_chance_alone_makes_of_them() -> None:
+    """At 95 % one in twenty unchanged cases may look different: said where several are judged."""
+    sides = [_side("A", [100.0, 101.0, 99.0]), _side("B", [100.5, 101.0, 99.5])]
+    several = [Side(s.name, {f"c{n}": s.cases["c"] for n in range(20)}) for s in sides]
+    for render in (render_comparisons, render_markdown):
+        assert "20 unchanged cases up to 1.0 look different" in render([compare(*several)])
+        assert "by chance" not in render([compare(*sides)])
+
+
 def test_doubtful_figures_are_compared_and_said() -> None:
     """A check that found a run's figures unknown is named beside the comparison."""
     reason = Reason(code="skew", text="...")

@@ -64,6 +64,15 @@ def _summary(comparison: Comparison) -> str:
     return f"figures: {figures}" + (f"; cases: {', '.join(cases)}" if cases else "")
 
 
+def _by_chance(comparison: Comparison) -> str:
+    """How many unchanged cases may be called different; empty where a single one was judged."""
+    judged = sum(any(row.low is not None for row in case.rows) for case in comparison.cases)
+    if judged < 2:
+        return ""
+    most = judged * (1 - comparison.confidence)
+    return f"of {judged} unchanged cases up to {most:.1f} look different by chance alone"
+
+
 def _rules(comparison: Comparison) -> str:
     return (
         f"{comparison.confidence:.0%} confidence, changes below {comparison.min_effect:.1%} "
@@ -94,6 +103,8 @@ def _text_lines(comparison: Comparison) -> Iterator[str]:
         yield from _case_lines(case)
     yield ""
     yield _summary(comparison)
+    if chance := _by_chance(comparison):
+        yield chance
     if any(case.presence == "refused" and "workload" in case.words for case in comparison.cases):
         yield "next: run the same workload on both sides; --anyway compares all the same"
     if count_verdicts(comparison)["unknown"]:
@@ -170,6 +181,8 @@ def _markdown_lines(comparison: Comparison) -> Iterator[str]:
         yield from (f"\nIn doubt, {_cell(case.case)}: {_cell(words)}" for words in case.doubts)
     yield ""
     yield f"{_summary(comparison)} ({_rules(comparison)})"
+    if chance := _by_chance(comparison):
+        yield f"\n{chance[0].upper()}{chance[1:]}."
 
 
 def _markdown_differences(differences: Sequence[Difference]) -> Iterator[str]:
