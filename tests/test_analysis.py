@@ -326,6 +326,17 @@ def test_skew_and_overlap_use_the_controllers_clock() -> None:
     assert case.verdict.value == "valid"
 
 
+def test_a_job_without_latency_beside_others_is_told() -> None:
+    """One job's latency can't be read: the others' is not everybody's, so unknown."""
+    whole = (DATA / "truth" / "mild" / "w3.json").read_bytes()
+    damaged = whole.replace(b'"N" : 260,', b'"N" : -1,', 1)
+    assert damaged != whole
+    assert "latency-partial" not in codes(merge_files([("w", whole)]).cases[0])
+    case = merge_files([("w", damaged)]).cases[0]
+    assert codes(case).get("latency-partial") == "unknown", case.verdict
+    assert case.verdict.value == "unknown"
+
+
 def test_a_clock_that_was_set_is_told() -> None:
     """Instants are corrected for it before they are judged: a note, with by how much."""
     case = analyse_case(EXPECTED, [evidence("w1"), evidence("w2", clock_step_s=-30.0)])

@@ -104,6 +104,25 @@ def check_latency_target(subject: WorkerSubject) -> Iterator[Reason]:
             )
 
 
+def check_latency_of_all(subject: WorkerSubject) -> Iterator[Reason]:
+    """A latency that some jobs have, all jobs with I/O in that direction have."""
+    for side in ("read", "write", "trim"):
+        busy = {job.key: d for job in subject.output.jobs if (d := getattr(job, side)) and d.ios}
+        for kind in ("lat", "clat"):
+            lacking = [key for key, direction in busy.items() if getattr(direction, kind) is None]
+            if lacking and len(lacking) < len(busy):
+                yield Reason(
+                    code="latency-partial",
+                    text=f"{side} {kind}: {len(lacking)} of {len(busy)} jobs have none, like "
+                    f"{lacking[0]!r}; it is the latency of the others",
+                    worker=subject.worker,
+                    threshold="every job with I/O",
+                    evidence=f"{sum(busy[key].ios or 0 for key in lacking)} I/Os without",
+                    next_step="the output is damaged, or these jobs had disable_lat, disable_clat "
+                    "or gtod_reduce: give all jobs the same",
+                )
+
+
 def check_clock_step(subject: WorkerSubject) -> Iterator[Reason]:
     """Nobody set the worker's clock while the case was armed or ran."""
     step = subject.evidence.clock_step_s
@@ -243,6 +262,7 @@ WORKER_CHECKS: tuple[WorkerCheck, ...] = (
     check_sampled_mean,
     check_latency_target,
     check_any_io,
+    check_latency_of_all,
     check_clock_step,
     check_consistency,
     check_notes,
